@@ -1,0 +1,1 @@
+"""Thin wrappers for other training frameworks."""

@@ -1,0 +1,1 @@
+"""Registry, recipes, errors, seeds, the rollout record and run directories. Imports no torch."""

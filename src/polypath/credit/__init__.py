@@ -1,0 +1,1 @@
+"""Ten stages from a group of rollouts to its advantages."""

@@ -1,0 +1,1 @@
+"""What makes things different: features, partitions, measures and marginal contributions."""

@@ -1,0 +1,1 @@
+"""Policies that sample and score tokens, behind one protocol."""

@@ -1,0 +1,1 @@
+"""Estimators and honest comparisons with intervals."""

@@ -1,0 +1,1 @@
+"""Policy and supervised objectives: pure functions of token log-probabilities."""

@@ -1,0 +1,1 @@
+"""Plans that turn prompts into groups of rollouts."""

@@ -1,0 +1,1 @@
+"""Verifiable tasks behind one protocol."""

@@ -1,0 +1,55 @@
+"""What a task is: prompts, a verifier, and a definition of when two correct solutions are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One problem. `id` is stable over runs and machines (a hash of the content); `data` is the task's own."""
+
+    id: str
+    text: str
+    data: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Score:
+    """A verdict. `canonical` identifies the solution: equal forms are the same solution (None when not valid)."""
+
+    reward: float
+    correct: bool
+    answer: str | None = None
+    valid: bool = True
+    canonical: str | None = None
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A verifiable task. Registered as `@register("task", name)` on a class whose knobs are keyword-only."""
+
+    name: str
+    chat: bool  # whether prompts go through the model's chat template
+
+    def prompts(self, split: str, *, n: int, seed: int = 0) -> list[Prompt]:
+        """`n` prompts of `split` ("train", "dev", "test"; disjoint by hash). Raises UserError when there are none."""
+        ...
+
+    def verify(self, prompt: Prompt, text: str) -> Score:
+        """Judge one completion. Deterministic; a text that cannot be parsed is wrong, never an exception."""
+        ...
+
+
+class Enumerable(Task, Protocol):
+    """A task whose solution set is known, so that coverage is exact and demonstrations exist."""
+
+    def solutions(self, prompt: Prompt) -> frozenset[str]:
+        """All canonical solutions of the prompt."""
+        ...
+
+    def demonstrations(self, prompt: Prompt) -> Sequence[str]:
+        """All surface texts of correct solutions, for supervised training."""
+        ...

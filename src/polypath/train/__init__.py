@@ -1,0 +1,1 @@
+"""One small loop over a policy, for supervised and reinforcement learning."""
