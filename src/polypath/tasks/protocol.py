@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+PAD, EOS = "<pad>", "<eos>"  # the first two words of every closed vocabulary
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -52,4 +54,12 @@ class Enumerable(Task, Protocol):
 
     def demonstrations(self, prompt: Prompt) -> Sequence[str]:
         """All surface texts of correct solutions, for supervised training."""
+        ...
+
+
+class Closed(Enumerable, Protocol):
+    """A task written in a small closed vocabulary, so that a model of our own can be trained from scratch."""
+
+    def vocabulary(self) -> list[str]:
+        """All words, PAD and EOS first; prompts and answers are these words separated by blanks."""
         ...
