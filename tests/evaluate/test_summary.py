@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polypath.core.record import Rollout
-from polypath.evaluate.summary import Summary, pair_difference, summarise
+from polypath.evaluate.summary import Summary, summarise
 
 
 def rollouts(prompt_id, canonicals, **fields):
@@ -64,10 +64,3 @@ def test_empty_input_and_json_round_trip():
     assert back.prompt_ids == s.prompt_ids
     for name, column in s.table.items():
         assert np.array_equal(back[name], column, equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"), [((1, 1), 1.0), ((2,), 0.0), ((2, 2), 4 / 6), ((1,), math.nan), ((), math.nan)]
-)
-def test_pair_difference(counts, expected):
-    assert pair_difference(counts) == pytest.approx(expected, nan_ok=True)

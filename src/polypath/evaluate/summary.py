@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polypath.core.record import Rollout
+from polypath.diversity.measures import pair_difference
 from polypath.evaluate import passk
 from polypath.evaluate.stats import Estimate, mean_interval
 
@@ -91,16 +92,6 @@ def summarise(rollouts: Sequence[Rollout], *, ks: Sequence[int] = DEFAULT_KS, so
         rows = [row | {"invalid": math.nan} for row in rows]  # nothing was parsed, so nothing failed to parse
     columns = rows[0].keys() if rows else ()
     return Summary(tuple(by_prompt), {name: np.array([row[name] for row in rows], dtype=float) for name in columns})
-
-
-def pair_difference(counts: Sequence[int]) -> float:
-    """P(two different draws fall into different classes), unbiased: no self pairs; NaN for fewer than two draws.
-
-    >>> round(pair_difference([2, 1]), 4)
-    0.6667
-    """
-    n = sum(counts)
-    return 1.0 - sum(m * (m - 1) for m in counts) / (n * (n - 1)) if n > 1 else math.nan
 
 
 def _summarise_prompt(group: list[Rollout], ks: Sequence[int], known: float) -> dict[str, float]:
