@@ -1,1 +1,1 @@
-"""Policy and supervised objectives: pure functions of token log-probabilities."""
+"""Losses on padded `(N, T)` log-probabilities. A loss is a sum; divide by `denominator` of the whole step."""

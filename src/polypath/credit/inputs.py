@@ -1,0 +1,163 @@
+"""From groups of rollouts to stacked fields: groups of equal shape become one bucket of `(B, G, ...)` arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from polypath.core.errors import UserError
+from polypath.core.record import Batch, Group
+from polypath.diversity.partitions import first_appearance
+
+FIELDS = tuple(["rewards", "correct", "texts", "answers", "labels", "embeddings", "similarity", "logp", "entropy", "mask", "lengths"])
+TEXTUAL = ("texts", "answers")
+DTYPES = {"correct": bool, "labels": np.int64, "mask": bool}
+Provider = Callable[[Sequence[str]], Any]
+HOW = {
+    "correct": "Give `correct`, or rewards that are all 0/1 (or all -1/1), or use a gate by reward.",
+    "labels": "Let the task set `canonical`, give `labels`, or start with the partition same_answer or same_text.",
+    "embeddings": 'Pass providers={"embeddings": embed}, where embed(texts) gives one vector per text.',
+    "similarity": "Add the stage {representation: cosine} before it, or give `similarity`.",
+    "diversity": "Add a signal stage before it.",
+    "advantages": "Add a normalise stage before it.",
+    "memory": "Pass memory=Memory() and keep it from step to step.",
+}
+
+
+def fields_of(group: Group) -> dict[str, Any]:
+    """The fields of one group that its rollouts hold; those that any rollout lacks are left out.
+
+    A rollout that was pruned (`keep` false) gets the reward NaN and so takes no part. Labels number the canonical
+    forms; a rollout without one is a class of its own. Lengths are generated tokens.
+    """
+    rows = group.rollouts
+    found: dict[str, Any] = {
+        "rewards": [row.reward if row.keep else math.nan for row in rows],
+        "texts": [row.text for row in rows],
+    }
+    if all(row.correct is not None for row in rows):
+        found["correct"] = [row.correct for row in rows]
+    if any(row.answer is not None for row in rows):
+        found["answers"] = [row.answer for row in rows]
+    if any(row.canonical is not None for row in rows):
+        found["labels"] = first_appearance([row.canonical for row in rows])
+    if any(row.ids for row in rows):
+        found["lengths"] = [len(row.ids) for row in rows]
+    elif rows and all("generated" in row.tokens for row in rows):
+        found["lengths"] = [row.tokens["generated"] for row in rows]
+    return found
+
+
+@dataclass
+class Bucket:
+    """Groups of one shape. `members` are their places in the batch, `rows` the rollouts that take part, per group."""
+
+    members: list[int]
+    rows: list[np.ndarray]
+    fields: dict[str, Any]
+
+
+@dataclass
+class Stack:
+    """A whole batch: buckets, the size of every group before exclusions, and the lazily computed fields."""
+
+    buckets: list[Bucket]
+    sizes: list[int]
+    providers: Mapping[str, Provider] = field(default_factory=dict)
+
+    def supply(self, name: str, stage: str) -> None:
+        """Make sure every bucket has the field, asking its provider once for the whole batch.
+
+        Raises UserError naming the field, the stage that needs it and how to supply it.
+        """
+        lacking = [bucket for bucket in self.buckets if name not in bucket.fields]
+        if not lacking:
+            return
+        if name not in self.providers or any("texts" not in bucket.fields for bucket in lacking):
+            raise UserError(stage, f"needs the field '{name}', which is missing", HOW.get(name, f"Give `{name}`."))
+        texts = [text for bucket in lacking for group in bucket.fields["texts"] for text in group]
+        values = np.asarray(self.providers[name](texts))
+        if len(values) != len(texts):
+            raise UserError(stage, f"the provider of '{name}' gave {len(values)} rows for {len(texts)} texts")
+        start = 0
+        for bucket in lacking:
+            groups, size = len(bucket.members), len(bucket.rows[0])
+            part = values[start : start + groups * size]
+            bucket.fields[name] = part.reshape(groups, size, *values.shape[1:])
+            start += groups * size
+
+    def copy(self) -> Stack:
+        """The same fields in new dictionaries, for a second run over the same inputs."""
+        return Stack([Bucket(b.members, b.rows, dict(b.fields)) for b in self.buckets], self.sizes, self.providers)
+
+
+def as_mappings(groups: Any) -> list[Mapping[str, Any]]:
+    """One mapping of fields per group, from a batch, a group, a mapping or a sequence of either."""
+    if isinstance(groups, Batch):
+        groups = groups.groups
+    elif isinstance(groups, Group | Mapping):
+        groups = [groups]
+    return [fields_of(group) if isinstance(group, Group) else group for group in groups]
+
+
+def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
+    """Drop rollouts whose reward is NaN, then stack groups of equal shape. Raises UserError for unequal lengths."""
+    mappings = as_mappings(groups)
+    checked = [_arrays(mapping, f"group {place}") for place, mapping in enumerate(mappings)]
+    _derive_correct(checked)
+    buckets: dict[Any, Bucket] = {}
+    for place, fields in enumerate(checked):
+        valid = ~np.isnan(fields["rewards"])
+        if not valid.any():
+            continue
+        rows = np.flatnonzero(valid)
+        if len(rows) < len(valid):
+            fields = {name: _take(name, value, rows) for name, value in fields.items()}
+        shapes = {name: value.shape[1:] for name, value in fields.items() if name not in TEXTUAL}
+        key = (len(rows), tuple(sorted(fields)), tuple(sorted(shapes.items())))
+        bucket = buckets.setdefault(key, Bucket([], [], {name: [] for name in fields}))
+        bucket.members.append(place)
+        bucket.rows.append(rows)
+        for name, value in fields.items():
+            bucket.fields[name].append(value)
+    for bucket in buckets.values():
+        for name, values in bucket.fields.items():
+            bucket.fields[name] = values if name in TEXTUAL else np.stack(values)
+        bucket.fields["base_rewards"] = bucket.fields["rewards"]
+    return Stack(list(buckets.values()), [len(fields["rewards"]) for fields in checked], providers)
+
+
+def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
+    if "rewards" not in mapping:
+        raise UserError(where, "has no rewards", "Every group needs `rewards`, one number per rollout.")
+    fields: dict[str, Any] = {}
+    for name, values in mapping.items():
+        if values is None:
+            continue
+        fields[name] = list(values) if name in TEXTUAL else np.asarray(values, dtype=DTYPES.get(name, np.float64))
+    size = len(fields["rewards"])
+    for name, values in fields.items():
+        if len(values) != size:
+            raise UserError(where, f"{name} has {len(values)} entries, rewards has {size}", "Give one per rollout.")
+    return fields
+
+
+def _take(name: str, value: Any, rows: np.ndarray) -> Any:
+    if name in TEXTUAL:
+        return [value[row] for row in rows]
+    return value[np.ix_(rows, rows)] if name == "similarity" else value[rows]
+
+
+def _derive_correct(groups: list[dict[str, Any]]) -> None:
+    """Where no group says what is correct and every reward of the batch is 0/1 or -1/1, the reward does."""
+    if any("correct" in fields for fields in groups) or not groups:
+        return
+    values = np.unique(np.concatenate([fields["rewards"] for fields in groups]))
+    values = values[~np.isnan(values)]
+    if np.isin(values, (0.0, 1.0)).all() or np.isin(values, (-1.0, 1.0)).all():
+        for fields in groups:
+            fields["correct"] = fields["rewards"] == 1.0

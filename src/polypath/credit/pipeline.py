@@ -1,0 +1,207 @@
+"""The credit pipeline: stages that read and write the fields of a batch of groups, and what they leave."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from polypath.core import registry
+from polypath.core.errors import UserError
+from polypath.credit.inputs import FIELDS, HOW, Provider, Stack, stack
+from polypath.credit.memory import Memory
+from polypath.credit.metrics import measure
+from polypath.credit.spec import Step, parse
+
+
+@dataclass
+class Credit:
+    """What a pipeline gives for a batch, one entry per group in the order given.
+
+    `advantages` are (G,), or (G, T) after token credit; `keep` is False for rollouts that take no part (NaN reward,
+    dropped by a stage), whose advantage is 0.
+    """
+
+    advantages: list[np.ndarray]
+    keep: list[np.ndarray]
+    metrics: dict[str, float]
+    stacked: Stack
+
+    @cached_property
+    def fields(self) -> list[dict[str, Any]]:
+        """Every field of every group, inputs and products, for the rollouts that take part; `rows` says which."""
+        found: list[dict[str, Any]] = [{"rows": np.zeros(0, dtype=np.int64)} for _ in self.advantages]
+        for bucket in self.stacked.buckets:
+            for place, (member, rows) in enumerate(zip(bucket.members, bucket.rows, strict=True)):
+                found[member] = {"rows": rows, **{name: value[place] for name, value in bucket.fields.items()}}
+        return found
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A step bound to its function: which fields it must have, may have and gives."""
+
+    step: Step
+    function: Any
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    returns: tuple[str, ...]
+    traits: tuple[str, ...]
+
+    @classmethod
+    def bind(cls, step: Step) -> Stage:
+        """Look the function up and read its signature: data with a default is optional."""
+        function = registry.get(step.kind, step.name)
+        entry = registry.entry(step.kind, step.name)
+        parameters = inspect.signature(function).parameters
+        optional = tuple(name for name in entry.data if parameters[name].default is not inspect.Parameter.empty)
+        required = tuple(name for name in entry.data if name not in optional)
+        return cls(step, function, required, optional, entry.returns, entry.traits)
+
+
+class Pipeline:
+    """Stages applied in order to whole batches. Call it with groups; see `build`."""
+
+    def __init__(
+        self,
+        steps: list[Step],
+        *,
+        name: str = "inline",
+        loss: Any = None,
+        providers: Mapping[str, Provider] | None = None,
+    ) -> None:
+        self.name, self.loss, self.providers = name, loss, dict(providers or {})
+        self.stages = [Stage.bind(step) for step in steps]
+        self._without = _without_diversity(self.stages)
+        _check_flow(self.stages, name)
+
+    def __call__(self, groups: Any, *, step: int = 0, memory: Memory | None = None) -> Credit:
+        """Advantages for a batch, a group, a mapping of fields or a sequence of either.
+
+        Raises UserError when a stage needs a field that is missing, or when fields of a group differ in length.
+        """
+        inputs = stack(groups, self.providers)
+        without = inputs.copy() if self._without else None
+        trial = memory.copy() if memory is not None and without is not None else None
+        extra = _run(self.stages, inputs, step, memory)
+        if without is not None:
+            _run(self._without, without, step, trial)
+        divides = any("divides_by_spread" in stage.traits for stage in self.stages)
+        advantages, keep = _collect(inputs)
+        return Credit(advantages, keep, {**measure(inputs, without, divides), **extra}, inputs)
+
+    def describe(self) -> str:
+        """One line per stage: kind, function, knobs, and the fields it reads and gives."""
+        lines = [f"{self.name}:"]
+        for stage in self.stages:
+            reads = ", ".join((*stage.required, *(f"[{name}]" for name in stage.optional)))
+            lines.append(f"  {stage.step}: {reads} -> {', '.join(stage.returns)}")
+        return "\n".join([*lines, f"  {self.loss}"] if self.loss else lines)
+
+
+def build(spec: Any, *, providers: Mapping[str, Provider] | None = None) -> Pipeline:
+    """A pipeline from a method's name, `{name: knobs}`, a path to a method file, or a list of stages.
+
+    `providers` compute missing fields from texts, once per batch, as in `{"embeddings": embed}`.
+    Raises UserError for unknown names and knobs and for stages in an order that cannot run.
+
+    >>> build("grpo")({"rewards": [1.0, 0.0]}).advantages[0].round(3).tolist()
+    [0.707, -0.707]
+    """
+    name, steps, loss = parse(spec)
+    return Pipeline(steps, name=name, loss=loss, providers=providers)
+
+
+def _check_flow(stages: list[Stage], name: str) -> None:
+    """Every field that is read must be an input or the product of an earlier stage, and advantages must come out."""
+    have = {*FIELDS, "base_rewards", "memory"}
+    for stage in stages:
+        for field in stage.required:
+            if field not in have:
+                fix = HOW.get(field, f"Put the stage that gives '{field}' before it.")
+                raise UserError(f"{name} {stage.step.kind}.{stage.step.name}", f"no stage gives '{field}'", fix)
+        have.update(stage.returns)
+    if "advantages" not in have:
+        raise UserError(name, "no stage gives advantages", "End with a normalise stage, such as {normalise: centre}.")
+
+
+def _without_diversity(stages: list[Stage]) -> list[Stage]:
+    """The stages that remain when the diversity signals and all that needs them are taken out; [] if nothing goes."""
+    have, gone, kept = {*FIELDS, "base_rewards", "memory"}, set[str](), []
+    for stage in stages:
+        if stage.step.kind == "signal" or gone.intersection(stage.required):
+            gone.update(set(stage.returns) - have)
+        else:
+            kept.append(stage)
+            have.update(stage.returns)
+    return kept if len(kept) < len(stages) and "advantages" in have else []
+
+
+def _run(stages: list[Stage], batch: Stack, step: int, memory: Memory | None) -> dict[str, float]:
+    """Apply the stages in place; returns the metrics that stages give (their product named `metrics`)."""
+    metrics: dict[str, list[np.ndarray]] = {}
+    for stage in stages:
+        where = f"{stage.step.kind}.{stage.step.name}"
+        for field in stage.required:
+            if field != "memory":
+                batch.supply(field, where)
+            elif memory is None:
+                raise UserError(where, "needs a memory", HOW["memory"])
+        knobs = stage.step.at(step)
+        apply = _apply_whole if "whole_batch" in stage.traits else _apply
+        apply(stage, batch, knobs, memory, metrics)
+    return {name: float(np.concatenate(values).mean()) for name, values in metrics.items()}
+
+
+def _apply(stage: Stage, batch: Stack, knobs: dict[str, Any], memory: Memory | None, metrics: Any) -> None:
+    for bucket in batch.buckets:
+        data = {name: bucket.fields[name] for name in stage.required if name != "memory"}
+        data |= {name: bucket.fields[name] for name in stage.optional if name in bucket.fields}
+        if "memory" in stage.required:
+            data["memory"] = memory
+        for name, value in _products(stage, stage.function(**data, **knobs)).items():
+            if name == "metrics":
+                for key, values in value.items():
+                    metrics.setdefault(key, []).append(np.broadcast_to(values, len(bucket.members)))
+            elif name == "keep":
+                bucket.fields[name] = bucket.fields.get(name, True) & value
+            else:
+                bucket.fields[name] = value
+
+
+def _apply_whole(stage: Stage, batch: Stack, knobs: dict[str, Any], memory: Memory | None, metrics: Any) -> None:
+    """Run the stage once on all rollouts of the batch, laid end to end."""
+    if not batch.buckets:
+        return
+    data = {name: np.concatenate([b.fields[name].ravel() for b in batch.buckets]) for name in stage.required}
+    for name, values in _products(stage, stage.function(**data, **knobs)).items():
+        start = 0
+        for bucket in batch.buckets:
+            shape = bucket.fields["rewards"].shape
+            bucket.fields[name] = values[start : start + shape[0] * shape[1]].reshape(shape)
+            start += shape[0] * shape[1]
+
+
+def _products(stage: Stage, result: Any) -> dict[str, Any]:
+    values = (result,) if len(stage.returns) == 1 else result
+    return dict(zip(stage.returns, values, strict=True))
+
+
+def _collect(batch: Stack) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Advantages and keep per group in the order given, zeros and False where a rollout takes no part."""
+    advantages = [np.zeros(size) for size in batch.sizes]
+    keep = [np.zeros(size, dtype=bool) for size in batch.sizes]
+    for bucket in batch.buckets:
+        values = bucket.fields["advantages"]
+        kept = np.broadcast_to(bucket.fields.get("keep", True), values.shape[:2])
+        values = np.where(kept.reshape(*kept.shape, *[1] * (values.ndim - 2)), values, 0.0)
+        for place, (member, rows) in enumerate(zip(bucket.members, bucket.rows, strict=True)):
+            if values.ndim > 2:
+                advantages[member] = np.zeros((batch.sizes[member], *values.shape[2:]))
+            advantages[member][rows] = values[place]
+            keep[member][rows] = kept[place]
+    return advantages, keep

@@ -1,0 +1,95 @@
+"""Diversity signals: one number per rollout, from what it shares with its group. All are equal for exact duplicates."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from polypath.core.arrays import Array, array_namespace, as_array, as_float, per_group
+from polypath.core.registry import register
+from polypath.diversity.features import ngrams, tokens
+from polypath.diversity.partitions import class_sizes
+
+EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
+
+
+@register("signal", "distinctness", returns="diversity", paper="arXiv:2509.02534", traits=EQUIVARIANT)
+def distinctness(labels: Array, *, floor: float = 0.0) -> Array:
+    """Share of the other rollouts that are in another class, (G - f)/(G - 1), at least `floor`; 1 for a group of one.
+
+    Shapes: (..., G) -> (..., G).
+
+    >>> distinctness([0, 0, 0, 1]).round(4).tolist()
+    [0.3333, 0.3333, 0.3333, 1.0]
+    """
+    sizes = as_float(class_sizes(labels))
+    xp = array_namespace(sizes)
+    size = sizes.shape[-1]
+    share = (size - sizes) / (size - 1) if size > 1 else xp.ones_like(sizes)
+    return xp.where(share < floor, floor * xp.ones_like(share), share)
+
+
+@register("signal", "uniqueness", returns="diversity", paper="Uniqueness-aware RL (0.6)", traits=EQUIVARIANT)
+def uniqueness(labels: Array, *, alpha: float = 1.0) -> Array:
+    """Inverse size of the own class, f^-alpha. Shapes: (..., G) -> (..., G).
+
+    >>> uniqueness([0, 0, 1]).tolist()
+    [0.5, 0.5, 1.0]
+    """
+    return as_float(class_sizes(labels)) ** -alpha
+
+
+@register("signal", "rarity", returns="diversity", traits=EQUIVARIANT)
+def rarity(labels: Array, correct: Array, *, alpha: float = 0.5) -> Array:
+    """m^-alpha with m the number of *correct* rollouts of the same class; 0 for a wrong rollout.
+
+    A wrong rollout neither gets credit nor makes a correct one common. Shapes: (..., G), bool (..., G) -> (..., G).
+
+    >>> rarity([0, 0, 1, 1], [True, True, True, False], alpha=1.0).tolist()
+    [0.5, 0.5, 1.0, 0.0]
+    """
+    counts = as_float(class_sizes(labels, among=correct))
+    xp = array_namespace(counts)
+    correct = as_array(correct)
+    return xp.where(correct, xp.where(correct, counts, xp.ones_like(counts)) ** -alpha, xp.zeros_like(counts))
+
+
+@register("signal", "inverse_redundancy", returns="diversity", paper="DRA-GRPO (0.83)", traits=EQUIVARIANT)
+def inverse_redundancy(similarity: Array, *, eps: float = 1e-6) -> Array:
+    """1/(sum_j K_ij + eps), the own similarity included: one over the graph-cut mutual information plus one.
+
+    Shapes: (..., G, G) -> (..., G). Row sums must be positive, so use a similarity in [0, 1].
+    """
+    similarity = as_float(similarity)
+    return 1.0 / (array_namespace(similarity).sum(similarity, axis=-1) + eps)
+
+
+@register("signal", "ngram_unique_share", returns="diversity", paper="DPWriter (0.8)", traits=EQUIVARIANT)
+def ngram_unique_share(
+    texts: Sequence[str], *, shortest: int = 2, longest: int = 4, minmax: bool = True, floor: float = 0.0
+) -> np.ndarray:
+    """Number of n-grams that no other text of the group has, per token; with `minmax` rescaled to [floor, 1].
+
+    Equal shares give 1 for all under `minmax`. An empty text has share 0.
+    Shapes: G texts, or B lists of G -> (..., G). Source: the release of DPWriter (2-, 3- and 4-grams).
+
+    >>> ngram_unique_share(["a b c d", "a b c e", "x y z w v"], minmax=False).tolist()
+    [0.75, 0.75, 1.8]
+    """
+    orders = range(shortest, longest + 1)
+
+    def shares(group: Sequence[str]) -> np.ndarray:
+        words = [tokens(text) for text in group]
+        grams = [ngrams(row, orders) for row in words]
+        owners = Counter(gram for found in grams for gram in found)
+        unique = [sum(owners[gram] == 1 for gram in found) for found in grams]
+        return np.array([count / max(len(row), 1) for count, row in zip(unique, words, strict=True)], dtype=float)
+
+    share = per_group(shares, texts)
+    if not minmax:
+        return np.maximum(share, floor)
+    low, high = share.min(axis=-1, keepdims=True), share.max(axis=-1, keepdims=True)
+    scaled = np.where(high > low, (share - low) / np.where(high > low, high - low, 1.0), 1.0)
+    return floor + (1.0 - floor) * scaled

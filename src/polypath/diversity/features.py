@@ -1,0 +1,28 @@
+"""Surface features of texts: tokens and n-gram sets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+# Scripts without blanks between words are split per character, as in DPWriter: Han, kana, Hangul.
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
+_TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+(?:['’][^\W{_CJK}]+)*|[^\w\s]")
+
+
+def tokens(text: str) -> list[str]:
+    """Unicode words, single CJK characters and single punctuation marks, in order.
+
+    >>> tokens("It's 3 + 4,  了解")
+    ["It's", '3', '+', '4', ',', '了', '解']
+    """
+    return _TOKEN.findall(text)
+
+
+def ngrams(words: Sequence[str], orders: Iterable[int]) -> set[tuple[str, ...]]:
+    """The set of n-grams of all given orders; a text shorter than n has none of that order.
+
+    >>> sorted(ngrams(["a", "b", "c"], [2, 3]))
+    [('a', 'b'), ('a', 'b', 'c'), ('b', 'c')]
+    """
+    return {tuple(words[start : start + n]) for n in orders for start in range(len(words) - n + 1)}
