@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from polypath.core.errors import UserError
+from polypath.core.files import to_json
 from polypath.evaluate.compare import bootstrap_interval, compare, paired
 from polypath.evaluate.summary import Summary
 
@@ -83,7 +84,7 @@ def test_holm_over_arms_and_json():
     result = compare(arms)
     p, adjusted = [d.p for d in result.differences], [d.p_holm for d in result.differences]
     assert min(adjusted) == pytest.approx(min(1.0, 2 * min(p)))
-    data = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    data = json.loads(to_json(result.to_json()))
     assert data["values"]["base"]["pass@1"]["n"] == 4 and len(data["differences"]) == 2
 
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from polypath.core.files import to_json
 from polypath.core.record import Rollout
 from polypath.evaluate.summary import Summary, summarise
 
@@ -59,7 +60,7 @@ def test_shares_and_the_recorded_number_of_solutions():
 def test_empty_input_and_json_round_trip():
     assert summarise([]).prompt_ids == ()
     s = summarise(rollouts("p", ["a", None]) + rollouts("q", [None, None]), ks=(1, 2))
-    text = json.dumps(s.to_json(), allow_nan=False)
+    text = to_json(s.to_json())
     back = Summary.from_json(json.loads(text))
     assert back.prompt_ids == s.prompt_ids
     for name, column in s.table.items():

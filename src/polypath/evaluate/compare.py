@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,12 +82,12 @@ class Comparison:
         raise KeyError(f"{arm} - {baseline or self.baseline} in {metric}")
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dictionary of values, differences, tokens and notes (NaN as null)."""
+        """Values, differences, tokens and notes as plain data; `core.files.to_json` writes its NaN as null."""
         metrics = list(dict.fromkeys(d.metric for d in self.differences))
         return {
             "baseline": self.baseline,
-            "values": {arm: {m: _estimate(self.value(arm, m)) for m in metrics} for arm in self.arms},
-            "differences": [_difference(d) for d in self.differences],
+            "values": {arm: {m: asdict(self.value(arm, m)) for m in metrics} for arm in self.arms},
+            "differences": [{**asdict(d), "value": d.value, "same_sign": d.same_sign} for d in self.differences],
             "tokens": self.tokens,
             "notes": self.notes,
         }
@@ -218,28 +218,3 @@ def _token_notes(tokens: Mapping[str, float], pairs: Sequence[tuple[str, str]], 
         if b > 0 and abs(a / b - 1) > tolerance:
             notes.append(f"{arm} generated {a:,.0f} tokens, {baseline} {b:,.0f} ({a / b - 1:+.0%}): unequal budgets")
     return notes
-
-
-def _estimate(e: Estimate) -> dict[str, float | int | None]:
-    return {"value": _null(e.value), "low": _null(e.low), "high": _null(e.high), "n": e.n}
-
-
-def _difference(d: Difference) -> dict[str, Any]:
-    return {
-        "metric": d.metric,
-        "arm": d.arm,
-        "baseline": d.baseline,
-        "value": _null(d.value),
-        "t": _estimate(d.t),
-        "bootstrap": _estimate(d.bootstrap),
-        "per_seed": {str(s): _null(x) for s, x in d.per_seed.items()},
-        "same_sign": d.same_sign,
-        "unit": d.unit,
-        "n_prompts": d.n_prompts,
-        "p": _null(d.p),
-        "p_holm": _null(d.p_holm),
-    }
-
-
-def _null(x: float) -> float | None:
-    return None if math.isnan(x) else x

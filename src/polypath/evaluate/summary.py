@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -57,12 +57,9 @@ class Summary:
         return {column: self.mean(column) for column in self.table}
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON-ready dictionary; NaN becomes null, so that any parser reads it."""
-        columns = {name: [None if math.isnan(x) else x for x in column.tolist()] for name, column in self.table.items()}
-        means = {
-            name: {"value": _null(e.value), "low": _null(e.low), "high": _null(e.high), "n": e.n}
-            for name, e in self.means().items()
-        }
+        """Columns and means as plain data; `core.files.to_json` writes its NaN as null, which `from_json` reads."""
+        columns = {name: column.tolist() for name, column in self.table.items()}
+        means = {name: asdict(estimate) for name, estimate in self.means().items()}
         return {"prompt_ids": list(self.prompt_ids), "columns": columns, "means": means}
 
     @classmethod
@@ -125,7 +122,3 @@ def _known(prompt_id: str, group: list[Rollout], solutions: Solutions) -> float:
     if solutions is None:
         return float(group[0].extra.get(N_SOLUTIONS, math.nan))
     return float(len(solutions(prompt_id) if callable(solutions) else solutions[prompt_id]))
-
-
-def _null(x: float) -> float | None:
-    return None if math.isnan(x) else x

@@ -1,0 +1,187 @@
+"""Measures of anybody's file of rollouts: a value per group, averaged with an interval, next to length and reward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from polypath.core import registry
+from polypath.core.errors import UserError, UserErrors, did_you_mean
+from polypath.core.record import Rollout
+from polypath.core.registry import register
+from polypath.evaluate import passk
+from polypath.evaluate.compare import Comparison, compare
+from polypath.evaluate.runs import load_rows
+from polypath.evaluate.summary import Summary, length
+
+Embed = Callable[[Sequence[str]], Any]  # texts -> (n, d)
+Group = Sequence[Rollout]
+DEFAULT_MEASURES = ("distinct_n", "self_bleu", "pairwise_difference")
+
+
+@register("measure", "pass_at_k", paper="arXiv:2107.03374", traits={"permutation_invariant"})
+def pass_at_k(correct: Sequence[bool], *, k: int = 1) -> float:
+    """P(at least one of k samples is correct), unbiased. NaN for fewer than k samples."""
+    return float(passk.pass_at_k(len(correct), sum(correct), k))
+
+
+@register("measure", "distinct_at_k", traits={"permutation_invariant"})
+def distinct_at_k(labels: Sequence[Any], correct: Sequence[bool], *, k: int = 16) -> float:
+    """Expected number of different correct labels among k samples. NaN for fewer than k samples."""
+    right = [label for label, good in zip(labels, correct, strict=True) if good and label is not None]
+    return float(passk.distinct_at_k(len(labels), [right.count(label) for label in set(right)], k))
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A measure with its knobs, written `name` or `name:knob=value,knob=value`."""
+
+    text: str
+    name: str
+    knobs: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, text: str) -> Spec:
+        """Raises UserError for an unknown measure, an unknown knob, or a knob without a value.
+
+        >>> Spec.parse("distinct_n:n=3").knobs
+        {'n': 3}
+        """
+        name, _, tail = text.partition(":")
+        entry = registry.entry("measure", name, where="-m")
+        knobs = {}
+        for part in filter(None, tail.split(",")):
+            key, equals, value = part.partition("=")
+            if not equals or key not in entry.knobs:
+                raise UserError(f"-m {text}", f"'{name}' has no knob '{part}'", did_you_mean(key, entry.knobs))
+            knobs[key] = float(value) if value in ("inf", "nan") else yaml.safe_load(value)
+        return cls(text, name, knobs)
+
+    def __call__(self, data: Mapping[str, Any]) -> float:
+        """The measure of one group; `data` maps the vocabulary to the group's values."""
+        function = registry.get("measure", self.name)
+        return float(function(**{name: data[name] for name in registry.entry("measure", self.name).data}, **self.knobs))
+
+
+def measure_rollouts(
+    rollouts: Sequence[Rollout],
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    *,
+    group_by: str = "prompt",
+    embed: Embed | None = None,
+) -> Summary:
+    """A table with one row per group and a column per measure, beside `samples`, `length`, `characters`, `reward`.
+
+    `group_by` is "prompt", "group", "all", or a column of the rows ("step", "run", or one of another framework).
+    Measures of embeddings take them from the column `embedding`, or from `embed(texts)`. Raises UserError for what
+    is unknown or missing, all at once.
+    """
+    if not rollouts:
+        raise UserError("measure", "there are no rollouts", "Give a file with at least one row.")
+    specs = _parse_all(measures)
+    groups = group(rollouts, group_by)
+    _check_data(specs, rollouts, embed)
+    needs_embeddings = any("embeddings" in registry.entry("measure", spec.name).data for spec in specs)
+    rows = []
+    for members in groups.values():
+        data = _data(members, embed if needs_embeddings else None, needs_embeddings)
+        rows.append({**_statistics(members), **{spec.text: spec(data) for spec in specs}})
+    columns = {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
+    return Summary(tuple(groups), columns)
+
+
+def measure_file(
+    path: Path | str,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    *,
+    group_by: str = "prompt",
+    embed: Embed | None = None,
+) -> Summary:
+    """`measure_rollouts` of any file that the importers read."""
+    return measure_rollouts(load_rows(Path(path)), measures, group_by=group_by, embed=embed)
+
+
+def measure_difference(a: Summary, b: Summary, *, names: tuple[str, str] = ("a", "b"), seed: int = 0) -> Comparison:
+    """a - b in every measure, paired over the groups that both files have."""
+    metrics = [name for name in a.table if name in b.table and name != "samples"]
+    return compare({names[1]: {0: b}, names[0]: {0: a}}, metrics=metrics, seed=seed)
+
+
+def group(rollouts: Sequence[Rollout], by: str) -> dict[str, list[Rollout]]:
+    """Rollouts by the value of a column, in order of first appearance. Raises UserError for an unknown column."""
+    column = {"prompt": "prompt_id", "group": "group_id"}.get(by, by)
+    groups: dict[str, list[Rollout]] = {}
+    for rollout in rollouts:
+        row = {**vars(rollout), **rollout.extra}
+        if column != "all" and column not in row:
+            raise UserError(
+                "--group-by", f"the rows have no column '{by}'", did_you_mean(by, ["prompt", "group", *row])
+            )
+        groups.setdefault("all" if column == "all" else str(row[column]), []).append(rollout)
+    return groups
+
+
+def _parse_all(measures: Sequence[str]) -> list[Spec]:
+    specs, errors = [], []
+    for text in measures:
+        try:
+            specs.append(Spec.parse(text))
+        except UserError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0] if len(errors) == 1 else UserErrors(errors)
+    return specs
+
+
+def _check_data(specs: Sequence[Spec], rollouts: Group, embed: Embed | None) -> None:
+    """Every measure must find its data in the file. Raises UserErrors with what is missing and how to give it."""
+    has = {
+        "texts": True,
+        "rewards": any(not math.isnan(r.reward) for r in rollouts),
+        "correct": all(r.correct is not None for r in rollouts),
+        "labels": any(r.canonical is not None or r.answer is not None for r in rollouts),
+        "embeddings": embed is not None or all("embedding" in r.extra for r in rollouts),
+    }
+    fixes = {
+        "correct": "Add a boolean column 'correct', or map one to it.",
+        "labels": "Add a column 'canonical' or 'answer', or map one to it.",
+        "embeddings": "Add a column 'embedding', or choose an embedding model.",
+        "rewards": "Add a column 'rewards', or map one to it.",
+    }
+    errors = []
+    for spec in specs:
+        for name in registry.entry("measure", spec.name).data:
+            if not has.get(name, False):
+                fix = fixes.get(name, "Choose another measure.")
+                errors.append(UserError(f"-m {spec.text}", f"needs {name}, which the rows do not have", fix))
+    if errors:
+        raise errors[0] if len(errors) == 1 else UserErrors(errors)
+
+
+def _data(members: Group, embed: Embed | None, needs_embeddings: bool) -> dict[str, Any]:
+    texts = [rollout.text for rollout in members]
+    data = {
+        "texts": texts,
+        "rewards": [rollout.reward for rollout in members],
+        "correct": [bool(rollout.correct) for rollout in members],
+        "labels": [rollout.canonical if rollout.canonical is not None else rollout.answer for rollout in members],
+    }
+    if needs_embeddings:
+        data["embeddings"] = np.asarray(embed(texts) if embed else [r.extra["embedding"] for r in members])
+    return data
+
+
+def _statistics(members: Group) -> dict[str, float]:
+    """What every diversity value must be read beside: how many, how long, how good."""
+    return {
+        "samples": float(len(members)),
+        "length": float(np.mean([length(rollout) for rollout in members])),
+        "characters": float(np.mean([len(rollout.text) for rollout in members])),
+        "reward": float(np.mean([rollout.reward for rollout in members])),
+    }

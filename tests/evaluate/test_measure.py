@@ -1,0 +1,74 @@
+"""Measures of a file: values, groups, what is missing."""
+
+import math
+
+import numpy as np
+import pytest
+
+from polypath.core.errors import UserError, UserErrors
+from polypath.core.record import Rollout
+from polypath.core.store import RolloutWriter
+from polypath.evaluate.measure import Spec, group, measure_difference, measure_file, measure_rollouts
+
+
+def rows(prompt_id, texts, forms=None, **fields):
+    forms = forms or texts
+    return [
+        Rollout(prompt_id, f"{prompt_id}{i % 2}", i, t, canonical=c, rewards={"r": float(i)}, **fields)
+        for i, (t, c) in enumerate(zip(texts, forms, strict=True))
+    ]
+
+
+def test_values_per_prompt_beside_length_and_reward(tmp_path):
+    path = tmp_path / "rollouts.jsonl"
+    with RolloutWriter(path) as writer:
+        writer.write(rows("p", ["a b", "a b", "a c"], tokens={"generated": 2}))
+        writer.write(rows("q", ["x", "y"], tokens={"generated": 1}))
+    table = measure_file(path, ["distinct_n:n=2", "pairwise_difference", "hill:q=inf"])
+    assert table.prompt_ids == ("p", "q")
+    # p: bigrams ab ab ac; forms 2 + 1: 1 of 3 pairs equal; 1/(2/3). q: no bigram; both differ
+    assert table["distinct_n:n=2"] == pytest.approx([2 / 3, math.nan], nan_ok=True)
+    assert table["pairwise_difference"] == pytest.approx([2 / 3, 1.0])
+    assert table["hill:q=inf"] == pytest.approx([1.5, 2.0])
+    assert table["length"].tolist() == [2.0, 1.0] and table["reward"].tolist() == [1.0, 0.5]
+    assert table["characters"].tolist() == [3.0, 1.0] and table.mean("distinct_n:n=2").n == 1
+
+
+def test_groups_and_columns_of_others():
+    data = rows("p", ["a", "b"], extra={"model": "m"}) + rows("q", ["c"], extra={"model": "n"})
+    assert list(group(data, "model")) == ["m", "n"] and len(group(data, "all")["all"]) == 3
+    assert list(group(data, "group")) == ["p0", "p1", "q0"]
+    with pytest.raises(UserError, match=r"no column 'modle'.*Did you mean model"):
+        group(data, "modle")
+
+
+def test_embeddings_from_a_column_or_a_callable():
+    data = rows("p", ["a", "b"], extra={"embedding": [1.0, 0.0]})
+    assert measure_rollouts(data, ["vendi"])["vendi"] == pytest.approx([1.0])
+    assert measure_rollouts(data, ["vendi"], embed=lambda texts: np.eye(len(texts)))["vendi"] == pytest.approx([2.0])
+
+
+def test_pass_at_k_needs_verdicts():
+    data = rows("p", ["a", "b"])
+    with pytest.raises(UserErrors, match=r"needs correct(.|\n)*needs embeddings"):
+        measure_rollouts(data, ["pass_at_k:k=2", "vendi"])
+    judged = [Rollout("p", "p", i, "t", correct=i == 0, canonical=str(i)) for i in range(4)]
+    table = measure_rollouts(judged, ["pass_at_k:k=2", "distinct_at_k:k=2"])
+    assert table["pass_at_k:k=2"] == pytest.approx([0.5]) and table["distinct_at_k:k=2"] == pytest.approx([0.5])
+
+
+def test_bad_names_are_all_reported_at_once():
+    with pytest.raises(UserErrors) as caught:
+        measure_rollouts(rows("p", ["a"]), ["distnct_n", "hill:p=2"])
+    text = str(caught.value)
+    assert "no measure named 'distnct_n'. Did you mean distinct_n?" in text and "no knob 'p=2'" in text
+    with pytest.raises(UserError, match="no rollouts"):
+        measure_rollouts([])
+    assert Spec.parse("hill:q=inf").knobs == {"q": math.inf}
+
+
+def test_two_files_are_paired_by_prompt():
+    a = measure_rollouts(rows("p", ["a", "b"]) + rows("q", ["c", "d"]), ["distinct"])
+    b = measure_rollouts(rows("q", ["c", "c"]) + rows("r", ["c", "d"]), ["distinct"])
+    d = measure_difference(a, b).difference("a", "distinct")
+    assert d.value == 1.0 and d.n_prompts == 1
