@@ -1,14 +1,20 @@
-"""Rebuild the static registry index: `python -m polypath.core.index`."""
+"""Rebuild the static registry index: `python -m polypath.core.index`.
+
+It lists every registered function, and every `methods/*.yaml` as an entry of kind "credit".
+"""
 
 from __future__ import annotations
 
 import importlib
 import json
 import pkgutil
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import polypath
 from polypath.core import registry
+from polypath.core.document import load_document, packaged
 
 PATH = Path(__file__).with_name("index.json")
 SCANNED = (
@@ -31,7 +37,42 @@ def build() -> str:
         package = importlib.import_module(f"polypath.{layer}")
         for module in pkgutil.walk_packages(package.__path__, f"{polypath.__name__}.{layer}."):
             importlib.import_module(module.name)
-    return json.dumps(registry.index_rows(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    rows = registry.index_rows() + [asdict(method_entry(path)) for path in packaged("methods").values()]
+    rows.sort(key=lambda row: (row["kind"], row["name"]))
+    return json.dumps(rows, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def method_entry(path: Path) -> registry.Entry:
+    """The index entry of a method written in YAML; its knobs are `name: default` or `{default:, type:, help:}`."""
+    method = load_document(path).plain()
+    return registry.Entry(
+        kind="credit",
+        name=path.stem,
+        target=f"polypath.methods:{path.name}",
+        knobs={name: _knob(value) for name, value in (method.get("knobs") or {}).items()},
+        returns=("advantages",),
+        paper=_citation(method.get("paper", "")),
+        traits=tuple(sorted(method.get("traits") or ())),
+        summary=method.get("summary", ""),
+    )
+
+
+def _knob(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and value.keys() & {"default", "type"}:
+        return {"type": _type_of(value.get("default"))} | value
+    return {"type": _type_of(value), "default": value}
+
+
+def _type_of(default: Any) -> str:
+    return "Any" if default is None else type(default).__name__
+
+
+def _citation(paper: Any) -> str:
+    """`{arxiv: "2509.02534", seed: "0.52"}` as "arXiv:2509.02534 [0.52]"."""
+    if not isinstance(paper, dict):
+        return str(paper or "")
+    source = f"arXiv:{paper['arxiv']}" if paper.get("arxiv") else str(paper.get("title") or paper.get("url") or "")
+    return f"{source} [{paper['seed']}]".strip() if paper.get("seed") else source
 
 
 def main() -> None:

@@ -1,0 +1,131 @@
+"""The vocabulary of recipe schemas: references to registered functions, ranges, and types written as text."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Union
+
+from polypath.core import registry
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`Annotated[Call, Kind("task")]`: a registered task, written `name` or `{name: {knob: value}}`."""
+
+    name: str
+
+
+@dataclass(frozen=True, init=False)
+class Kinds:
+    """`Annotated[list[Call], Kinds("gate", "fuse")]`: stages in order, each `{kind: name}`, or with knobs."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, *names: str) -> None:
+        object.__setattr__(self, "names", names)
+
+
+@dataclass(frozen=True)
+class Range:
+    """`Annotated[int, Range(1, None)]`: bounds, both included; None leaves a side open."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __contains__(self, value: float) -> bool:
+        return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"at least {self.low}"
+        return f"at most {self.high}" if self.low is None else f"between {self.low} and {self.high}"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A registered function and the knobs that the recipe gives it; a knob may be a Call of kind `schedule`."""
+
+    kind: str
+    name: str
+    knobs: dict[str, Any] = field(default_factory=dict)
+    where: str = field(default="", compare=False)
+
+    def bind(self) -> functools.partial[Any]:
+        """The function with its knobs set, imported now. Raises UserError for an unknown name."""
+        return functools.partial(registry.get(self.kind, self.name, where=self.where), **self.knobs)
+
+    def to_plain(self) -> Any:
+        """As a recipe writes it."""
+        if not self.knobs:
+            return self.name
+        return {
+            self.name: {
+                knob: value.to_plain_mapping() if isinstance(value, Call) else plain(value)
+                for knob, value in self.knobs.items()
+            }
+        }
+
+    def to_plain_mapping(self) -> dict[str, Any]:
+        """As `{name: {knob: value}}` even without knobs: the form of a schedule."""
+        plain = self.to_plain()
+        return {plain: {}} if isinstance(plain, str) else plain
+
+
+Scheduled = float | Annotated[Call, Kind("schedule")]  # a number, or a number over steps
+
+
+def plain(value: Any) -> Any:
+    """Tuples as lists, all the way down."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_NAMES: dict[str, Any] = {
+    "int": int, "float": float, "bool": bool, "str": str, "None": None, "Any": Any, "object": Any, "Call": Call,
+    "list": list, "tuple": tuple, "dict": dict, "Sequence": Sequence, "Mapping": Mapping, "Iterable": Sequence,
+    "Scheduled": Scheduled,
+}  # fmt: skip
+_MARKS: dict[str, Callable[..., Any]] = {"Kind": Kind, "Kinds": Kinds, "Range": Range}
+
+
+@functools.cache
+def parse_type(text: str) -> Any:
+    """The type that an annotation's text names, or Any for one that is not understood here.
+
+    >>> parse_type("int | None") == (int | None), parse_type("torch.Tensor")
+    (True, typing.Any)
+    """
+    try:
+        return _type(ast.parse(text, mode="eval").body)
+    except (SyntaxError, KeyError, ValueError, TypeError):
+        return Any
+
+
+def _type(node: ast.AST) -> Any:
+    """Raises KeyError, ValueError or TypeError for what it does not know."""
+    if isinstance(node, ast.Constant):
+        if node.value is None or node.value is Ellipsis:
+            return node.value
+        return _type(ast.parse(str(node.value), mode="eval").body)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        return Union[_type(node.left), _type(node.right)]  # noqa: UP007 - built at run time
+    if not isinstance(node, ast.Subscript):
+        return _NAMES[ast.unparse(node)]
+    name = ast.unparse(node.value).removeprefix("typing.")
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    if name == "Literal":
+        return Literal[tuple(ast.literal_eval(item) for item in items)]
+    if name == "Annotated":
+        marks = [_mark(item) for item in items[1:] if isinstance(item, ast.Call)]
+        return Annotated[(_type(items[0]), *marks)] if marks else _type(items[0])
+    arguments = tuple(_type(item) for item in items)
+    return arguments[0] | None if name == "Optional" else _NAMES[name][arguments]
+
+
+def _mark(node: ast.Call) -> Any:
+    keywords = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+    return _MARKS[ast.unparse(node.func)](*(ast.literal_eval(arg) for arg in node.args), **keywords)
