@@ -45,6 +45,7 @@ class Task(Protocol):
         ...
 
 
+@runtime_checkable
 class Enumerable(Task, Protocol):
     """A task whose solution set is known, so that coverage is exact and demonstrations exist."""
 

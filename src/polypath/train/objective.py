@@ -1,0 +1,146 @@
+"""From credited groups to micro-batch losses: the prompt forwarded once per group, dead groups skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from polypath.core import registry
+from polypath.core.recipe import Call
+from polypath.core.record import Batch, Group
+from polypath.credit import Credit
+from polypath.engines.protocol import Row, Scores
+from polypath.engines.scoring import plan_microbatches
+from polypath.engines.transformers import TransformersPolicy
+from polypath.losses.policy import denominator, policy_stats
+from polypath.losses.terms import entropy_bonus, kl_k3
+from polypath.train.config import TrainConfig
+from polypath.train.learner import Learner
+from polypath.train.processes import Processes
+
+
+@dataclass
+class Trained:
+    """The rows that this rank trains on, flat, beside their group structure."""
+
+    rows: list[Row] = field(default_factory=list)
+    advantages: list[Tensor] = field(default_factory=list)  # one (T,) per row
+    groups: list[list[int]] = field(default_factory=list)
+    old: list[Tensor] | None = None  # log-probabilities before the first of several updates
+    reference: list[Tensor] | None = None  # log-probabilities of the starting policy
+
+    def add(self, group: Group, advantages: np.ndarray, keep: np.ndarray) -> None:
+        """Append the kept rollouts of one group."""
+        members = []
+        for rollout, advantage, kept in zip(group, advantages, keep, strict=True):
+            if kept and rollout.ids:
+                members.append(len(self.rows))
+                self.rows.append(Row(tuple(rollout.prompt_ids), tuple(rollout.ids)))
+                values = np.broadcast_to(advantage, len(rollout.ids)) if np.ndim(advantage) == 0 else advantage
+                self.advantages.append(torch.tensor(values[: len(rollout.ids)], dtype=torch.float32))
+        if members:
+            self.groups.append(members)
+
+    def microbatches(self, max_tokens: int) -> list[list[int]]:
+        """Row indices of whole groups within the token budget."""
+        plan = plan_microbatches([[self.rows[i] for i in group] for group in self.groups], max_tokens)
+        return [[i for g in part for i in self.groups[g]] for part in plan]
+
+
+class Objective:
+    """The loss of a recipe with its KL and entropy terms, applied to credited batches."""
+
+    def __init__(
+        self,
+        policy: TransformersPolicy,
+        loss: Call,
+        config: TrainConfig,
+        temperature: float,
+        *,
+        reference: TransformersPolicy | None = None,
+    ) -> None:
+        """`reference` is the starting policy that `config.kl` pulls to; None means the base under the adapter."""
+        self.policy, self.config, self.temperature, self.reference = policy, config, temperature, reference
+        self.loss = loss.bind()
+        defaults = {name: knob.get("default") for name, knob in registry.entry("loss", loss.name).knobs.items()}
+        knobs = {**defaults, **loss.knobs}
+        self.aggregate, self.constant_length = knobs["aggregate"], knobs.get("constant_length")
+        self.need = frozenset({"logp", "entropy"}) if config.entropy else frozenset({"logp"})
+
+    def update(self, learner: Learner, batch: Batch, credit: Credit, processes: Processes) -> dict[str, float]:
+        """`updates_per_batch` optimiser steps on the batch. Returns the metrics of the last one, and the dead groups.
+
+        A dead group (no advantage differs from 0) is skipped: it has no gradient. With KL or entropy terms skipping
+        it is a choice, `skip_dead_groups`, because there those terms would still pull on it.
+        """
+        live = [bool(np.any(a)) for a in credit.advantages]
+        chosen = [i for i in range(len(live)) if live[i] or not self.config.skip_dead_groups]
+        counted = range(len(live)) if self.config.denominator == "all" else chosen
+        lengths = [
+            len(rollout.ids)
+            for i in counted
+            for rollout, kept in zip(batch.groups[i], credit.keep[i], strict=True)
+            if kept and rollout.ids
+        ]
+        trained = Trained()
+        for i in processes.share(chosen):
+            trained.add(batch.groups[i], credit.advantages[i], credit.keep[i])
+        metrics: dict[str, float] = {"dead_groups": float(len(live) - sum(live)), "groups": float(len(live))}
+        if not any(live) and not self.config.entropy and not self.config.kl:
+            return metrics
+        total = denominator(self.aggregate, torch.tensor(lengths), constant_length=self.constant_length)
+        self._score_before(trained)
+        for _ in range(self.config.updates_per_batch):
+            step = self._step(learner, trained, total)
+        tokens = max(step.pop("tokens", 0.0), 1.0)
+        for name in ("clipped_low", "clipped_high", "kl", "entropy"):
+            if name in step:
+                step[name] /= tokens
+        return {**metrics, "trained_tokens": tokens, **step}
+
+    def _score_before(self, trained: Trained) -> None:
+        """What must be known before the weights move: old and reference log-probabilities, without gradients."""
+        if self.config.updates_per_batch > 1:
+            trained.old = self.policy.score(trained.rows, temperature=self.temperature).logp
+        if self.config.kl > 0:
+            adapter_off = nullcontext() if self.reference else self.policy.model.disable_adapter()
+            with adapter_off:
+                reference = self.reference or self.policy
+                trained.reference = reference.score(trained.rows, temperature=self.temperature).logp
+
+    def _step(self, learner: Learner, trained: Trained, total: float) -> dict[str, float]:
+        def loss(indices: list[int], scores: Scores) -> tuple[Tensor, dict[str, float]]:
+            return self._loss(trained, indices, scores, total)
+
+        plan = trained.microbatches(self.config.tokens_per_microbatch)
+        return learner.update(trained.rows, plan, loss, need=self.need, temperature=self.temperature)
+
+    def _loss(
+        self, trained: Trained, indices: list[int], scores: Scores, total: float
+    ) -> tuple[Tensor, dict[str, float]]:
+        """The micro-batch's share of the step's loss, and sums for the metrics."""
+        logp = pad_sequence(scores.logp, batch_first=True)
+        mask = pad_sequence([torch.ones_like(row) for row in scores.logp], batch_first=True).detach()
+        advantages = _padded(trained.advantages, indices, logp)
+        old = logp.detach() if trained.old is None else _padded(trained.old, indices, logp)
+        value = self.loss(logp, old, advantages, mask)
+        metrics = policy_stats(logp, old, mask)
+        if trained.reference is not None:
+            reference = _padded(trained.reference, indices, logp)
+            value = value + kl_k3(logp, reference, mask, beta=self.config.kl, aggregate=self.aggregate)
+            metrics["kl"] = policy_stats(reference, logp, mask)["kl"]
+        if scores.entropy is not None:
+            entropy = pad_sequence(scores.entropy, batch_first=True)
+            value = value + entropy_bonus(entropy, mask, coefficient=self.config.entropy, aggregate=self.aggregate)
+            metrics["entropy"] = float(entropy.detach().sum())
+        return value / total, metrics
+
+
+def _padded(tensors: Sequence[Tensor], indices: Sequence[int], like: Tensor) -> Tensor:
+    return pad_sequence([tensors[i].to(like.device) for i in indices], batch_first=True)

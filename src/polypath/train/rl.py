@@ -1,0 +1,148 @@
+"""The reinforcement-learning loop: sample, credit, update. It knows no method by name."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from polypath.core.errors import UserError
+from polypath.core.record import Batch, Rollout
+from polypath.core.rundir import RunDir
+from polypath.core.store import RolloutWriter
+from polypath.credit import Credit, Memory, Pipeline
+from polypath.engines.transformers import TransformersPolicy
+from polypath.rollout.flat import FlatPlan
+from polypath.tasks.protocol import Prompt, Task
+from polypath.train.checkpoint import save_checkpoint
+from polypath.train.config import EarlyStop, Recipe, TrainConfig
+from polypath.train.data import prompts_at
+from polypath.train.learner import Learner
+from polypath.train.objective import Objective
+from polypath.train.processes import Processes
+
+Watch = Callable[[int, dict[str, float]], None]
+
+
+@dataclass
+class Session:
+    """Everything that one run is made of."""
+
+    recipe: Recipe
+    policy: TransformersPolicy
+    task: Task
+    pool: list[Prompt]
+    plan: FlatPlan
+    pipeline: Pipeline
+    learner: Learner
+    objective: Objective
+    run: RunDir
+    writer: RolloutWriter
+    processes: Processes
+    memory: Memory = field(default_factory=Memory)
+    start: int = 0
+
+    @property
+    def config(self) -> TrainConfig:
+        """The loop's settings."""
+        if self.recipe.train is None:
+            raise UserError("train", "the recipe has no train section", "Add train: {steps: ...}.")
+        return self.recipe.train
+
+
+def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch: Watch) -> int:
+    """Train from `session.start` to the last step; returns the number of steps that were done.
+
+    `evaluate(step)` measures the policy and returns metrics for the curves; `watch(step, metrics)` sees every step.
+    """
+    config, seen = session.config, session.run.read_metrics()
+    every = session.recipe.evaluate.every if session.recipe.evaluate else None
+    for step in range(session.start, config.steps):
+        if every and step % every == 0:
+            _append(session, {"step": step, **evaluate(step)})
+        began = time.perf_counter()
+        metrics = train_step(session, step)
+        seen.append(metrics)
+        _append(session, metrics)
+        watch(step, {**metrics, "seconds": time.perf_counter() - began})
+        done = step + 1
+        stop = config.early_stop is not None and should_stop(seen, config.early_stop)
+        if session.processes.is_main and (done % config.save_every == 0 or done == config.steps or stop):
+            save_checkpoint(session.run.checkpoints, done, session.policy, session.learner, session.memory)
+        session.processes.wait()
+        if stop:
+            return done
+    return config.steps
+
+
+def _append(session: Session, metrics: dict[str, Any]) -> None:
+    if session.processes.is_main:
+        session.run.append_metrics(metrics)
+
+
+def train_step(session: Session, step: int) -> dict[str, float]:
+    """One step: the prompts' groups, their credit and the update. Returns the step's metrics."""
+    config, processes = session.config, session.processes
+    prompts = processes.share(prompts_at(session.pool, step, config.prompts_per_step, session.recipe.seed))
+    local, verdicts = session.plan.collect(
+        session.policy, session.task, prompts, seed=session.recipe.seed, step=step, purpose="train"
+    )
+    failed = processes.sum_metrics({"failed": float(verdicts.failures)})["failed"]
+    # Credit sees every group whole, on every rank: memory and batch statistics stay the same everywhere.
+    batch = Batch(processes.gather_dealt(local.groups), step)
+    check_failures(failed, len(batch.rollouts()), config.failure_tolerance, verdicts.traceback)
+    credit = session.pipeline(batch, step=step, memory=session.memory)
+    attach(batch, credit)
+    if processes.is_main and step % config.rollouts_every == 0:
+        session.writer.write(batch.rollouts())
+    update = session.objective.update(session.learner, batch, credit, processes)
+    return {"step": step, **rollout_metrics(batch.rollouts()), **credit.metrics, **update}
+
+
+def attach(batch: Batch, credit: Credit) -> None:
+    """Write each rollout's advantage (its mean over tokens when it varies) and keep flag into its record."""
+    for group, advantages, keep in zip(batch.groups, credit.advantages, credit.keep, strict=True):
+        for rollout, advantage, kept in zip(group, advantages, keep, strict=True):
+            rollout.advantage = round(float(advantage.mean()), 6)
+            if not kept and rollout.keep:
+                rollout.keep, rollout.drop_reason = False, rollout.drop_reason or "credit"
+
+
+def rollout_metrics(rollouts: list[Rollout]) -> dict[str, float]:
+    """Mean reward over the verified rollouts, share correct, response length and how they ended."""
+    rewards = [r.reward for r in rollouts if not math.isnan(r.reward)]
+    n = len(rollouts)
+    return {
+        "reward": fmean(rewards) if rewards else math.nan,
+        "correct": sum(bool(r.correct) for r in rollouts) / n,
+        "length": fmean(len(r.ids) for r in rollouts),
+        "truncated": sum(r.status == "truncated" for r in rollouts) / n,
+        "failed": sum(math.isnan(r.reward) for r in rollouts) / n,
+        "rollouts": float(n),
+        "generated_tokens": float(sum(len(r.ids) for r in rollouts)),
+    }
+
+
+def check_failures(failed: float, total: int, tolerance: float, traceback: str | None) -> None:
+    """Raise UserError when more than the tolerated share of rollouts could not be verified."""
+    if failed > tolerance * total:
+        cause = (traceback or "").strip().splitlines()[-1:] or ["no traceback"]
+        raise UserError(
+            "task.verify",
+            f"{failed:.0f} of {total} rollouts could not be verified ({cause[0]})",
+            "Fix the verifier, or raise train.failure_tolerance. Finished steps are kept; the run can be resumed.",
+        )
+
+
+def should_stop(metrics: list[dict[str, Any]], rule: EarlyStop) -> bool:
+    """Whether the last `patience` values of the metric all stayed below the best earlier one plus `min_delta`.
+
+    A function of the metrics alone, so a resumed run stops where the uninterrupted one would.
+    """
+    values = [row[rule.metric] for row in metrics if rule.metric in row]
+    if len(values) <= rule.patience:
+        return False
+    return max(values[-rule.patience :]) < max(values[: -rule.patience]) + rule.min_delta

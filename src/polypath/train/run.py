@@ -1,0 +1,71 @@
+"""One run from a recipe to a trained and evaluated policy: checked before anything heavy loads, resumed when killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from polypath.core import environment
+from polypath.core.errors import UserError
+from polypath.core.recipe import digest, dump, load_document, resolve
+from polypath.core.record import Rollout
+from polypath.core.rundir import RunDir
+from polypath.tasks.protocol import Task
+from polypath.train.config import ModelConfig, Recipe
+from polypath.train.progress import RunProgress
+
+Resume = Literal["auto", "never", "must"]
+Summarise = Callable[[list[Rollout], Sequence[int]], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What to run and where: a resolved recipe without arms, a directory and what to do when it is not empty."""
+
+    recipe: Recipe
+    output: Path
+    resume: Resume = "auto"
+
+
+def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
+    """Resolve a recipe file or packaged name. Raises UserErrors with every mistake at once; loads no model."""
+    recipe = resolve(load_document(name, overrides), Recipe)
+    if (recipe.train is None) == (recipe.sft is None):
+        raise UserError(name, "needs exactly one of the sections train and sft", "Keep the one you mean.")
+    if recipe.train is not None and recipe.credit is None:
+        raise UserError(f"{name} credit", "required key is missing", "Write for example: credit: grpo")
+    if recipe.train is not None and not isinstance(recipe.model, ModelConfig):
+        raise UserError(f"{name} model.name", "required key is missing", "A model to start from is needed for train.")
+    return recipe
+
+
+def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True) -> RunDir:
+    """Execute one run. `summarise(rollouts, ks)` turns evaluation rollouts into the metrics that are logged."""
+    recipe = request.recipe
+    model = recipe.model
+    seeded = replace(model, name=model.name.format(seed=recipe.seed)) if isinstance(model, ModelConfig) else model
+    recipe = replace(recipe, model=seeded, arms={}, seeds=[])
+    directory = RunDir.open(request.output, dump(recipe), digest(recipe), request.resume, seed=recipe.seed)
+    with directory:
+        task: Task = recipe.task.bind()()
+        threads = seeded.threads if isinstance(seeded, ModelConfig) else None
+        environment.prepare_threads(_parameters(recipe), threads)
+        # Imported late: torch reads the thread settings when it loads.
+        from polypath.train.execute import execute
+
+        steps = recipe.train.steps if recipe.train else recipe.sft.steps if recipe.sft else 0
+        with RunProgress(directory, steps, enabled=show_progress) as progress:
+            execute(recipe, task, directory, summarise=summarise, progress=progress)
+    return directory
+
+
+def _parameters(recipe: Recipe) -> int | None:
+    """The model's size where it is known without loading it; a model from scratch is small."""
+    if not isinstance(recipe.model, ModelConfig):
+        return 1_000_000
+    from polypath.engines.aliases import resolve_model
+    from polypath.engines.memory import num_parameters_of
+
+    return num_parameters_of(resolve_model(recipe.model.name))

@@ -1,0 +1,133 @@
+"""A study: every arm with every seed, as separate one-thread processes on the cores there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polypath.core.errors import ExitCode, UserError
+from polypath.core.progress import Progress
+from polypath.core.rundir import RunDir
+from polypath.train.run import load_recipe
+
+POLL_SECONDS = 0.5
+TICKS = 100  # progress units of one run
+SINGLE = "POLYPATH_SINGLE_RUN"  # set for the children of a study: run the recipe as it is, without its arms and seeds
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a study."""
+
+    arm: str
+    seed: int
+    overrides: tuple[str, ...]
+    output: Path
+
+
+def plan_study(
+    name: str, overrides: Sequence[str], output: Path, *, seeds: Sequence[int], arms: Sequence[str] | None = None
+) -> list[Job]:
+    """All runs of the recipe's arms and seeds, every one resolved first. Raises UserError(s) before anything runs.
+
+    Jobs are ordered seed by seed, so that a stopped study has complete seeds to compare.
+    """
+    recipe = load_recipe(name, overrides)
+    chosen = recipe.arms or {"run": {}}
+    unknown = sorted(set(arms or ()) - set(chosen))
+    if unknown:
+        raise UserError("--arms", f"the recipe has no arm '{unknown[0]}'", f"Choose from: {', '.join(chosen)}.")
+    jobs = []
+    for seed in seeds or recipe.seeds or [recipe.seed]:
+        for arm, changes in chosen.items():
+            if arms and arm not in arms:
+                continue
+            given = (*overrides, *arm_overrides(changes), f"seed={seed}")
+            load_recipe(name, given)
+            jobs.append(Job(arm, seed, given, output / arm / f"seed-{seed}"))
+    return jobs
+
+
+def arm_overrides(changes: Mapping[str, Any]) -> list[str]:
+    """An arm's key paths and values in the form of `-o key.path=value`.
+
+    >>> arm_overrides({"credit": {"rarity": {"alpha": 1}}, "train.steps": 0})
+    ['credit={"rarity": {"alpha": 1}}', 'train.steps=0']
+    """
+    return [f"{path}={json.dumps(value)}" for path, value in changes.items()]
+
+
+def run_study(name: str, jobs: Sequence[Job], *, workers: int, resume: str, progress: Progress) -> list[Job]:
+    """Run all jobs, `workers` at a time, and return those that failed. Ctrl-C stops the children, which can resume."""
+    waiting = list(jobs)
+    running: dict[Job, subprocess.Popen[bytes]] = {}
+    failed: list[Job] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                job = waiting.pop(0)
+                running[job] = _start(name, job, resume)
+            ended = [job for job, process in running.items() if process.poll() is not None]
+            failed += [job for job in ended if running.pop(job).returncode != ExitCode.DONE]
+            share = sum(_share(job) for job in jobs)
+            progress.update(round(share * TICKS) - progress.done, **_now(jobs, running))
+            time.sleep(POLL_SECONDS)
+    finally:
+        for process in running.values():
+            process.terminate()
+        for process in running.values():
+            process.wait(timeout=30)
+    return failed
+
+
+def failure(job: Job) -> str:
+    """Why a run failed: the last line that it wrote."""
+    lines = _messages(job).read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it wrote nothing"
+
+
+def _start(name: str, job: Job, resume: str) -> subprocess.Popen[bytes]:
+    """One child: its own process, one thread, its messages in a file beside the run."""
+    command = [sys.executable, "-m", "polypath", "train", name, "--output", str(job.output), "--resume", resume]
+    for override in job.overrides:
+        command += ["-o", override]
+    job.output.parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", SINGLE: "1"}
+    with _messages(job).open("wb") as sink:
+        return subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, env=environment)
+
+
+def _messages(job: Job) -> Path:
+    return job.output.with_name(f"{job.output.name}.out")
+
+
+def _share(job: Job) -> float:
+    """The share of a run that is done. The final evaluation counts as a fifth of a run with steps."""
+    state = RunDir(job.output).read_progress() if job.output.exists() else {}
+    if state.get("phase") == "done":
+        return 1.0
+    return 0.8 * state["done"] / state["steps"] if state.get("steps") else 0.0
+
+
+def _now(jobs: Sequence[Job], running: Mapping[Job, Any]) -> dict[str, str]:
+    """What each running job is doing, with its latest reward and number of distinct solutions."""
+    said = {"runs": f"{sum(_share(job) == 1.0 for job in jobs)}/{len(jobs)}"}
+    for job in running:
+        state = RunDir(job.output).read_progress() if job.output.exists() else {}
+        values = " ".join(
+            f"{key} {state[key]:.2f}" for key in ("reward", "distinct", "loss") if state.get(key) is not None
+        )
+        where = (
+            f"{state.get('done', 0)}/{state.get('steps', '?')}"
+            if state.get("phase") == "train"
+            else state.get("phase", "starting")
+        )
+        said[f"{job.arm}#{job.seed}"] = f"{where} {values}".strip()
+    return said
