@@ -1,0 +1,143 @@
+"""`polypath doctor`: what is installed, what would be used, and the exact line that installs what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polypath import __version__
+from polypath.cli.output import emit, table
+from polypath.core.registry import entries
+
+EXAMPLE = "polypath doctor"
+PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "numpy", "scipy", "pyarrow", "typer")
+KNOWN_BAD = (  # package, versions, what goes wrong, what to do
+    (
+        "trl",
+        r"1\.15\.0",
+        "its GRPO crashes on a machine without Triton, such as any without a GPU",
+        'pip install "trl>=1.16"',
+    ),
+    ("llama-cpp-python", r"0\.3\..*", "crashes on some processors that announce AMX", "pip uninstall llama-cpp-python"),
+)
+PROBE = """
+import json, torch
+device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+print(json.dumps({"device": device, "threads": torch.get_num_threads(), "torch": torch.__version__}))
+"""
+PROBE_SECONDS = 60
+
+
+def command(
+    deep: Annotated[bool, typer.Option("--deep", help="Also start torch and ask it for its device.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Report the installation. Loads neither torch nor a model, unless asked to with --deep."""
+    facts = examine(deep)
+    if as_json:
+        emit(facts)
+        return
+    print("\n".join(_lines(facts)))
+
+
+def examine(deep: bool = False) -> dict[str, Any]:
+    """All facts as JSON data."""
+    total, free = host_memory()
+    return {
+        "polypath": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": {"total": total, "free": free},
+        "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
+        "compute": probe() if deep else None,
+        "versions": {name: version(name) for name in PACKAGES},
+        "extras": extras(),
+        "problems": problems(),
+        "methods": len(entries()),
+    }
+
+
+def version(package: str) -> str | None:
+    """The installed version by its metadata, None when it is not installed. Imports nothing."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def extras() -> dict[str, dict[str, Any]]:
+    """For each optional extra: whether it is installed, what is missing, and the line that installs it."""
+    found: dict[str, dict[str, Any]] = {}
+    for requirement in metadata.requires("polypath") or ():
+        match = re.match(r"([\w.-]+).*;.*extra\s*==\s*['\"]([\w-]+)['\"]", requirement)
+        if match is None or match[1] == "polypath":
+            continue
+        package, extra = match[1], match[2]
+        facts = found.setdefault(extra, {"installed": True, "missing": [], "pip": f'pip install "polypath[{extra}]"'})
+        if version(package) is None:
+            facts["installed"] = False
+            facts["missing"].append(package)
+    return found
+
+
+def problems() -> list[dict[str, str]]:
+    """Installed packages that are known not to work with polypath."""
+    return [
+        {"package": f"{package} {found}", "what": what, "fix": fix}
+        for package, bad, what, fix in KNOWN_BAD
+        if (found := version(package)) is not None and re.fullmatch(bad, found)
+    ]
+
+
+def host_memory() -> tuple[float | None, float | None]:
+    """Total and available memory in GiB; None where the platform does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None, None
+    kib = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    return round(kib["MemTotal"] / 2**20, 1), round(kib["MemAvailable"] / 2**20, 1)
+
+
+def probe() -> dict[str, Any]:
+    """What torch would compute on, asked in a process of its own so that a broken install cannot take us down."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"torch did not start within {PROBE_SECONDS} s"}
+    if done.returncode:
+        return {"error": (done.stderr.strip().splitlines() or ["torch cannot be started"])[-1]}
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    memory = facts["memory_gib"]
+    lines = [
+        f"polypath {facts['polypath']}, Python {facts['python']}, {facts['platform']}",
+        f"{facts['cores']} cores, {memory['free']} of {memory['total']} GiB memory free, "
+        f"{facts['disk_free_gib']} GiB of disk free here",
+    ]
+    if facts["compute"]:
+        lines.append("torch: " + ", ".join(f"{key} {value}" for key, value in facts["compute"].items()))
+    lines += ["", table(("package", "version"), list(facts["versions"].items()))]
+    rows = [
+        (name, "yes" if extra["installed"] else "no", "" if extra["installed"] else extra["pip"])
+        for name, extra in facts["extras"].items()
+    ]
+    lines += ["", table(("extra", "installed", "to install it"), rows)]
+    lines += ["", *(f"problem: {p['package']}: {p['what']}. Run: {p['fix']}" for p in facts["problems"])]
+    return [*lines, f"{facts['methods']} named functions in the index."]

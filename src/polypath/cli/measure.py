@@ -1,0 +1,82 @@
+"""`polypath measure`: how good, how long and how different the rollouts of anybody's file are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polypath.cli.catalogue import names
+from polypath.cli.options import pairs
+from polypath.cli.output import emit, results_only, say, table
+
+if TYPE_CHECKING:
+    from polypath.core.record import Rollout
+    from polypath.evaluate.summary import Summary
+
+EXAMPLE = "polypath measure rollouts.jsonl -m distinct_n:n=2 -m self_bleu"
+
+
+def measures(incomplete: str) -> list[str]:
+    """Measure names that begin with `incomplete`, for shell completion."""
+    return [name for name in names("measure") if name.startswith(incomplete)]
+
+
+def command(
+    file: Annotated[Path, typer.Argument(help="Rollouts: JSONL, CSV or Parquet, of any framework.")],
+    other: Annotated[Path | None, typer.Argument(help="A second file, to subtract from the first.")] = None,
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--measure", help="name or name:knob=value; repeatable.", autocompletion=measures),
+    ] = None,
+    group_by: Annotated[str, typer.Option(help="prompt, group, all, or a column of the rows.")] = "prompt",
+    embedder: Annotated[str, typer.Option("--embed", help="Model for measures of embeddings, such as minilm.")] = "",
+    column: Annotated[
+        list[str] | None, typer.Option(metavar="OURS=THEIRS", help="What the file calls a column; repeatable.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Means over groups with 95 % intervals; pass@k and distinct solutions too where the rows say what is correct."""
+    from polypath.core.importers import load_rows
+    from polypath.evaluate.measure import DEFAULT_MEASURES, measure_difference
+
+    embed = _embedder(embedder) if embedder else None
+    chosen, columns = measure or DEFAULT_MEASURES, pairs("--column", column or ())
+    with results_only():
+        first = _summary(load_rows(file, columns), chosen, group_by, embed)
+        second = _summary(load_rows(other, columns), chosen, group_by, embed) if other else None
+    if second is not None and other is not None:
+        comparison = measure_difference(first, second, names=(str(file), str(other)))
+        from polypath.cli.compare import show
+
+        show(comparison, as_json)
+        return
+    means = {name: {"value": e.value, "low": e.low, "high": e.high, "n": e.n} for name, e in first.means().items()}
+    if as_json:
+        emit({"file": str(file), "groups": len(first.prompt_ids), "means": means})
+        return
+    rows = [(name, *estimate.values()) for name, estimate in means.items() if estimate["n"]]
+    print(table(("measure", "mean", "low", "high", "n"), rows))
+    say(f"\n{len(first.prompt_ids)} groups by {group_by}; 95 % intervals over the n groups that have a value.")
+    undefined = [name for name, estimate in means.items() if not estimate["n"]]
+    if undefined:
+        say(f"Undefined for these rows: {', '.join(undefined)}.")
+
+
+def _summary(rollouts: list[Rollout], measures: Any, group_by: str, embed: Any) -> Summary:
+    """The chosen measures, and the columns of success for rows with a known `correct` grouped by prompt."""
+    from polypath.evaluate.measure import measure_rollouts
+    from polypath.evaluate.summary import Summary, summarise
+
+    found = measure_rollouts(rollouts, measures, group_by=group_by, embed=embed)
+    if group_by != "prompt" or any(rollout.correct is None for rollout in rollouts):
+        return found
+    success = summarise(rollouts)
+    return Summary(found.prompt_ids, {**found.table, **success.table})
+
+
+def _embedder(name: str) -> Any:
+    from polypath.engines.transformers import TransformersPolicy
+
+    return TransformersPolicy.load(name).embed
