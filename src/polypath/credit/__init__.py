@@ -9,8 +9,8 @@
 from polypath.credit.explain import run_method
 from polypath.credit.inputs import fields_of
 from polypath.credit.memory import Memory
+from polypath.credit.methods import Method, load_method, methods
 from polypath.credit.pipeline import Credit, Pipeline, build
-from polypath.credit.spec import Method, Step, load_method, methods
 
 __all__ = [
     "Credit",

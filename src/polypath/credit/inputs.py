@@ -13,7 +13,19 @@ from polypath.core.errors import UserError
 from polypath.core.record import Batch, Group
 from polypath.diversity.partitions import first_appearance
 
-FIELDS = tuple(["rewards", "correct", "texts", "answers", "labels", "embeddings", "similarity", "logp", "entropy", "mask", "lengths"])
+FIELDS = (
+    "rewards",
+    "correct",
+    "texts",
+    "answers",
+    "labels",
+    "embeddings",
+    "similarity",
+    "logp",
+    "entropy",
+    "mask",
+    "lengths",
+)
 TEXTUAL = ("texts", "answers")
 DTYPES = {"correct": bool, "labels": np.int64, "mask": bool}
 Provider = Callable[[Sequence[str]], Any]
@@ -105,13 +117,13 @@ def as_mappings(groups: Any) -> list[Mapping[str, Any]]:
 
 
 def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
-    """Drop rollouts whose reward is NaN, then stack groups of equal shape. Raises UserError for unequal lengths."""
+    """Drop rollouts without a finite reward, then stack groups of equal shape. Raises UserError for unequal lengths."""
     mappings = as_mappings(groups)
     checked = [_arrays(mapping, f"group {place}") for place, mapping in enumerate(mappings)]
     _derive_correct(checked)
     buckets: dict[Any, Bucket] = {}
     for place, fields in enumerate(checked):
-        valid = ~np.isnan(fields["rewards"])
+        valid = np.isfinite(fields["rewards"])
         if not valid.any():
             continue
         rows = np.flatnonzero(valid)
@@ -134,16 +146,27 @@ def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
 def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "rewards" not in mapping:
         raise UserError(where, "has no rewards", "Every group needs `rewards`, one number per rollout.")
-    fields: dict[str, Any] = {}
-    for name, values in mapping.items():
-        if values is None:
-            continue
-        fields[name] = list(values) if name in TEXTUAL else np.asarray(values, dtype=DTYPES.get(name, np.float64))
+    fields = {name: _array(name, values, where) for name, values in mapping.items() if values is not None}
     size = len(fields["rewards"])
     for name, values in fields.items():
         if len(values) != size:
             raise UserError(where, f"{name} has {len(values)} entries, rewards has {size}", "Give one per rollout.")
     return fields
+
+
+def _array(name: str, values: Any, where: str) -> Any:
+    """One field as an array of its type; a list may hold text labels, and None where a value can be missing."""
+    if name in TEXTUAL:
+        return list(values)
+    if isinstance(values, list | tuple):
+        if name == "labels" and not all(isinstance(value, int) for value in values):
+            return first_appearance(values)
+        if name != "rewards" and any(value is None for value in values):
+            raise UserError(where, f"{name} has a missing entry", "Leave the field out, or give one per rollout.")
+    try:
+        return np.asarray(values, dtype=DTYPES.get(name, np.float64))
+    except (ValueError, TypeError) as error:
+        raise UserError(where, f"{name} is not an array ({error})", "Pad ragged rows and mask the padding.") from None
 
 
 def _take(name: str, value: Any, rows: np.ndarray) -> Any:
@@ -157,7 +180,7 @@ def _derive_correct(groups: list[dict[str, Any]]) -> None:
     if any("correct" in fields for fields in groups) or not groups:
         return
     values = np.unique(np.concatenate([fields["rewards"] for fields in groups]))
-    values = values[~np.isnan(values)]
+    values = values[np.isfinite(values)]
     if np.isin(values, (0.0, 1.0)).all() or np.isin(values, (-1.0, 1.0)).all():
         for fields in groups:
             fields["correct"] = fields["rewards"] == 1.0

@@ -12,10 +12,12 @@ import numpy as np
 
 from polypath.core import registry
 from polypath.core.errors import UserError
+from polypath.core.recipe_types import Call
+from polypath.core.schedules import value_at
 from polypath.credit.inputs import FIELDS, HOW, Provider, Stack, stack
 from polypath.credit.memory import Memory
 from polypath.credit.metrics import measure
-from polypath.credit.spec import Step, parse
+from polypath.credit.spec import parse
 
 
 @dataclass
@@ -43,9 +45,9 @@ class Credit:
 
 @dataclass(frozen=True)
 class Stage:
-    """A step bound to its function: which fields it must have, may have and gives."""
+    """A call bound to its function: which fields it must have, may have and gives."""
 
-    step: Step
+    call: Call
     function: Any
     required: tuple[str, ...]
     optional: tuple[str, ...]
@@ -53,14 +55,23 @@ class Stage:
     traits: tuple[str, ...]
 
     @classmethod
-    def bind(cls, step: Step) -> Stage:
+    def bind(cls, call: Call) -> Stage:
         """Look the function up and read its signature: data with a default is optional."""
-        function = registry.get(step.kind, step.name)
-        entry = registry.entry(step.kind, step.name)
+        function = registry.get(call.kind, call.name)
+        entry = registry.entry(call.kind, call.name)
         parameters = inspect.signature(function).parameters
         optional = tuple(name for name in entry.data if parameters[name].default is not inspect.Parameter.empty)
         required = tuple(name for name in entry.data if name not in optional)
-        return cls(step, function, required, optional, entry.returns, entry.traits)
+        return cls(call, function, required, optional, entry.returns, entry.traits)
+
+    @property
+    def where(self) -> str:
+        """How errors and reports name the stage."""
+        return f"{self.call.kind}.{self.call.name}"
+
+    def at(self, step: int) -> dict[str, Any]:
+        """The knobs with every schedule at its value of this step."""
+        return {name: value_at(value, step) for name, value in self.call.knobs.items()}
 
 
 class Pipeline:
@@ -68,14 +79,14 @@ class Pipeline:
 
     def __init__(
         self,
-        steps: list[Step],
+        calls: list[Call],
         *,
         name: str = "inline",
-        loss: Any = None,
+        loss: Call | None = None,
         providers: Mapping[str, Provider] | None = None,
     ) -> None:
         self.name, self.loss, self.providers = name, loss, dict(providers or {})
-        self.stages = [Stage.bind(step) for step in steps]
+        self.stages = [Stage.bind(call) for call in calls]
         self._without = _without_diversity(self.stages)
         _check_flow(self.stages, name)
 
@@ -99,8 +110,8 @@ class Pipeline:
         lines = [f"{self.name}:"]
         for stage in self.stages:
             reads = ", ".join((*stage.required, *(f"[{name}]" for name in stage.optional)))
-            lines.append(f"  {stage.step}: {reads} -> {', '.join(stage.returns)}")
-        return "\n".join([*lines, f"  {self.loss}"] if self.loss else lines)
+            lines.append(f"  {_written(stage.call)}: {reads} -> {', '.join(stage.returns)}")
+        return "\n".join([*lines, f"  {_written(self.loss)}"] if self.loss else lines)
 
 
 def build(spec: Any, *, providers: Mapping[str, Provider] | None = None) -> Pipeline:
@@ -112,8 +123,13 @@ def build(spec: Any, *, providers: Mapping[str, Provider] | None = None) -> Pipe
     >>> build("grpo")({"rewards": [1.0, 0.0]}).advantages[0].round(3).tolist()
     [0.707, -0.707]
     """
-    name, steps, loss = parse(spec)
-    return Pipeline(steps, name=name, loss=loss, providers=providers)
+    name, calls, loss = parse(spec)
+    return Pipeline(calls, name=name, loss=loss, providers=providers)
+
+
+def _written(call: Call) -> str:
+    knobs = ", ".join(f"{name}={_written(v) if isinstance(v, Call) else v}" for name, v in call.knobs.items())
+    return f"{call.kind} {call.name}({knobs})"
 
 
 def _check_flow(stages: list[Stage], name: str) -> None:
@@ -123,7 +139,7 @@ def _check_flow(stages: list[Stage], name: str) -> None:
         for field in stage.required:
             if field not in have:
                 fix = HOW.get(field, f"Put the stage that gives '{field}' before it.")
-                raise UserError(f"{name} {stage.step.kind}.{stage.step.name}", f"no stage gives '{field}'", fix)
+                raise UserError(f"{name} {stage.where}", f"no stage gives '{field}'", fix)
         have.update(stage.returns)
     if "advantages" not in have:
         raise UserError(name, "no stage gives advantages", "End with a normalise stage, such as {normalise: centre}.")
@@ -133,7 +149,7 @@ def _without_diversity(stages: list[Stage]) -> list[Stage]:
     """The stages that remain when the diversity signals and all that needs them are taken out; [] if nothing goes."""
     have, gone, kept = {*FIELDS, "base_rewards", "memory"}, set[str](), []
     for stage in stages:
-        if stage.step.kind == "signal" or gone.intersection(stage.required):
+        if stage.call.kind == "signal" or gone.intersection(stage.required):
             gone.update(set(stage.returns) - have)
         else:
             kept.append(stage)
@@ -145,13 +161,12 @@ def _run(stages: list[Stage], batch: Stack, step: int, memory: Memory | None) ->
     """Apply the stages in place; returns the metrics that stages give (their product named `metrics`)."""
     metrics: dict[str, list[np.ndarray]] = {}
     for stage in stages:
-        where = f"{stage.step.kind}.{stage.step.name}"
         for field in stage.required:
             if field != "memory":
-                batch.supply(field, where)
+                batch.supply(field, stage.where)
             elif memory is None:
-                raise UserError(where, "needs a memory", HOW["memory"])
-        knobs = stage.step.at(step)
+                raise UserError(stage.where, "needs a memory", HOW["memory"])
+        knobs = stage.at(step)
         apply = _apply_whole if "whole_batch" in stage.traits else _apply
         apply(stage, batch, knobs, memory, metrics)
     return {name: float(np.concatenate(values).mean()) for name, values in metrics.items()}

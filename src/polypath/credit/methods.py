@@ -1,0 +1,98 @@
+"""A paper's method as data: a YAML file of stages, knobs, choices, traits and worked examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from polypath.core.errors import UserError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method file. `credit` and `loss` hold `$knob` where the value of a knob goes."""
+
+    name: str
+    credit: Sequence[Any]
+    loss: Any = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    paper: Mapping[str, Any] = field(default_factory=dict)
+    choices: Sequence[str] = ()
+    traits: Sequence[str] = ()
+    examples: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def read(cls, name: str, document: Mapping[str, Any]) -> Method:
+        """From the content of a file. Raises UserError for an unknown or a missing key."""
+        known = {each.name for each in fields(cls)}
+        for key in document:
+            if key not in known:
+                raise UserError(f"method {name}.{key}", "unknown key", did_you_mean(str(key), known))
+        if "credit" not in document:
+            raise UserError(f"method {name}", "has no credit", "List its stages under the key credit.")
+        return cls(**{"name": name, **document})
+
+    def expand(self, knobs: Mapping[str, Any]) -> tuple[list[Any], Any]:
+        """Stages and loss with the given knobs over the defaults. Raises UserError for an unknown knob."""
+        where = f"method {self.name}"
+        for name in knobs:
+            if name not in self.knobs:
+                raise UserError(f"{where}.{name}", f"no knob named '{name}'", did_you_mean(name, self.knobs))
+        values = {**self.knobs, **knobs}
+        return substitute(list(self.credit), values, where), substitute(self.loss, values, where)
+
+
+def methods() -> list[str]:
+    """Names of the methods that come with the package."""
+    folder = resources.files("polypath") / "methods"
+    return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+@cache
+def load_method(name: str) -> Method:
+    """A method of the package by name, or a YAML file by its path. Raises UserError when there is none."""
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name)
+    else:
+        path = Path(str(resources.files("polypath") / "methods" / f"{name}.yaml"))
+    if not path.is_file():
+        raise UserError("credit", f"there is no method named '{name}'", did_you_mean(name, methods()))
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(str(path), f"is not YAML ({error})") from None
+    if not isinstance(document, dict):
+        raise UserError(str(path), "is not a method", "Write a mapping with the keys summary, knobs, credit and loss.")
+    return Method.read(path.stem, document)
+
+
+def substitute(item: Any, values: Mapping[str, Any], where: str) -> Any:
+    """Replace every "$knob" by the knob's value, in depth. Raises UserError for a knob that is not declared."""
+    if isinstance(item, str) and item.startswith("$"):
+        if item[1:] not in values:
+            raise UserError(where, f"{item} is used but no such knob is declared", did_you_mean(item[1:], values))
+        return values[item[1:]]
+    if isinstance(item, Mapping):
+        return {key: substitute(value, values, where) for key, value in item.items()}
+    if isinstance(item, list):
+        return [substitute(value, values, where) for value in item]
+    return _number(item)
+
+
+def _number(item: Any) -> Any:
+    """YAML reads 1e-5 (without a point) as text."""
+    if not isinstance(item, str):
+        return item
+    try:
+        number = float(item)
+    except ValueError:
+        return item
+    return number if math.isfinite(number) else item
