@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from polypath.cli.catalogue import names
+from polypath.cli.catalogue import METHOD, names
 from polypath.cli.options import knob_values
 from polypath.cli.output import emit, say, table
 from polypath.core.errors import UserError
@@ -20,12 +20,12 @@ SHOWN = ("rewards", "correct", "labels", "answers", "lengths")  # fields of one 
 
 def methods(incomplete: str) -> list[str]:
     """Method names that begin with `incomplete`, for shell completion."""
-    return [name for name in names("method") if name.startswith(incomplete)]
+    return [name for name in names(METHOD) if name.startswith(incomplete)]
 
 
 def command(
     method: Annotated[
-        str, typer.Argument(help="A method (polypath list method), or a YAML file.", autocompletion=methods)
+        str, typer.Argument(help="A method (polypath list credit), or a YAML file.", autocompletion=methods)
     ],
     group: Annotated[str, typer.Argument(metavar="GROUP.json", help="The group's fields, or - for standard input.")],
     override: Annotated[

@@ -9,13 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from polypath import __version__
+from polypath.cli.extras import extras, pip_line, version
 from polypath.cli.output import emit, table
 from polypath.core.registry import entries
 
@@ -62,32 +62,18 @@ def examine(deep: bool = False) -> dict[str, Any]:
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
         "compute": probe() if deep else None,
         "versions": {name: version(name) for name in PACKAGES},
-        "extras": extras(),
+        "extras": installed_extras(),
         "problems": problems(),
         "methods": len(entries()),
     }
 
 
-def version(package: str) -> str | None:
-    """The installed version by its metadata, None when it is not installed. Imports nothing."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def extras() -> dict[str, dict[str, Any]]:
+def installed_extras() -> dict[str, dict[str, Any]]:
     """For each optional extra: whether it is installed, what is missing, and the line that installs it."""
-    found: dict[str, dict[str, Any]] = {}
-    for requirement in metadata.requires("polypath") or ():
-        match = re.match(r"([\w.-]+).*;.*extra\s*==\s*['\"]([\w-]+)['\"]", requirement)
-        if match is None or match[1] == "polypath":
-            continue
-        package, extra = match[1], match[2]
-        facts = found.setdefault(extra, {"installed": True, "missing": [], "pip": f'pip install "polypath[{extra}]"'})
-        if version(package) is None:
-            facts["installed"] = False
-            facts["missing"].append(package)
+    found = {}
+    for extra, packages in extras().items():
+        missing = [package for package in packages if version(package) is None]
+        found[extra] = {"installed": not missing, "missing": missing, "pip": pip_line(extra)}
     return found
 
 

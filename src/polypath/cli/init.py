@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polypath.cli.catalogue import catalogue, names
+from polypath.cli.catalogue import RECIPE, catalogue, names
 from polypath.cli.output import emit, relative, say
 from polypath.core.errors import UserError, did_you_mean
 
@@ -16,7 +16,7 @@ EXAMPLE = "polypath init quickstart --output mine.yaml"
 
 def recipes(incomplete: str) -> list[str]:
     """Recipe names that begin with `incomplete`, for shell completion."""
-    return [name for name in names("recipe") if name.startswith(incomplete)]
+    return [name for name in names(RECIPE) if name.startswith(incomplete)]
 
 
 def command(
@@ -25,7 +25,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Copy a commented recipe to a file of your own. Never overwrites."""
-    known = {item.name: item.text for item in catalogue("recipe")}
+    known = {item.name: item for item in catalogue(RECIPE)}
     if name not in known:
         raise UserError("NAME", f"there is no recipe named '{name}'", did_you_mean(name, known))
     path = output or Path(f"{name}.yaml")
@@ -33,7 +33,7 @@ def command(
         path /= f"{name}.yaml"
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(known[name])
+            file.write(known[name].text())
     except FileExistsError:
         raise UserError(str(path), "exists already", "Name another file with --output.") from None
     except FileNotFoundError:

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from polypath.cli.catalogue import Item, catalogue, find
-from polypath.cli.output import emit, table
+from polypath.cli.catalogue import METHOD, RECIPE, Item, catalogue, find
+from polypath.cli.output import emit, say, table
 from polypath.core.registry import Entry
 
 EXAMPLE = "polypath show rarity"
@@ -30,51 +30,60 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Summary, composition or signature, knobs with defaults, example and paper of one named thing."""
-    item = find(name)
+    item, *others = find(name)
     if as_json:
         emit(describe(item))
         return
     print(f"{item.kind}/{item.name}")
     sections = {**({"paper": item.paper} if item.paper else {}), "traits": ", ".join(item.traits)}
     print("".join(f"{label}: {text}\n" for label, text in sections.items() if text), end="")
-    print("\n" + (_function(item.entry) if item.entry else _file(item)))
+    print("\n" + (_recipe(item) if item.kind == RECIPE else _method(item) if item.text() else _function(item)))
+    if others:
+        say("\nAlso: " + ", ".join(f"polypath show {other.kind}/{other.name}" for other in others))
 
 
 def describe(item: Item) -> dict[str, Any]:
     """The same as JSON data."""
-    common = {key: getattr(item, key) for key in ("kind", "name", "summary", "paper", "traits")}
-    if item.entry is None:
-        return {**common, "body": item.body}
-    entry = item.entry
-    keys = ("data", "knobs", "returns", "target")
-    return {**common, **{key: getattr(entry, key) for key in keys}, "doc": docstring(entry.target)}
+    facts = {key: getattr(item, key) for key in ("kind", "name", "summary", "paper", "traits")}
+    if item.entry is not None:
+        facts |= {key: getattr(item.entry, key) for key in ("data", "knobs", "returns", "target")}
+        facts["doc"] = docstring(item.entry.target)
+    return {**facts, "body": item.body()} if item.text() else facts
 
 
-def _function(entry: Entry) -> str:
+def _function(item: Item) -> str:
+    entry = item.entry or Entry(item.kind, item.name, "")
     parts = [docstring(entry.target) or entry.summary]
     if entry.data:
         parts.append(f"Takes {', '.join(entry.data)}; gives {', '.join(entry.returns) or 'a value'}.")
-    if entry.knobs:
-        rows = [
-            (knob, facts["type"], json.dumps(facts["default"]) if "default" in facts else "(required)")
-            for knob, facts in entry.knobs.items()
-        ]
-        parts.append(table(("knob", "type", "default"), rows))
-    parts.append(f"Source: {entry.target}")
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, *_knobs(entry), f"Source: {entry.target}"])
 
 
-def _file(item: Item) -> str:
-    if item.kind == "recipe":
-        return f"{item.text.rstrip()}\n\nCopy it: polypath init {item.name}\nRun it: polypath train {item.name}"
-    body = {key: value for key, value in item.body.items() if key not in ("summary", "examples")}
-    parts = [item.summary, yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=WIDTH).rstrip()]
-    for example in item.body.get("examples", ())[:1]:
-        facts = {key: value for key, value in example.items() if key not in ("derivation", "tolerance")}
-        parts.append("Worked example:\n" + "\n".join(f"  {key}: {json.dumps(facts[key])}" for key in facts))
-        given = json.dumps(example.get("given", {}))
-        knobs = "".join(f" -o {key}={value}" for key, value in example.get("knobs", {}).items())
-        parts.append(f"Try it: echo '{given}' | polypath credit {item.name} -{knobs}")
+def _knobs(entry: Entry) -> list[str]:
+    rows = [
+        (knob, facts["type"], json.dumps(facts["default"]) if "default" in facts else "(required)")
+        for knob, facts in entry.knobs.items()
+    ]
+    return [table(("knob", "type", "default"), rows)] if rows else []
+
+
+def _recipe(item: Item) -> str:
+    return f"{item.text().rstrip()}\n\nCopy it: polypath init {item.name}\nRun it: polypath train {item.name}"
+
+
+def _method(item: Item) -> str:
+    body = item.body()
+    composition = {key: body[key] for key in ("credit", "loss") if body.get(key)}
+    parts = [item.summary, *(f"- {choice}" for choice in body.get("choices", ()))]
+    parts = ["\n".join(parts), *(_knobs(item.entry) if item.entry else ())]
+    parts.append(yaml.safe_dump(composition, sort_keys=False, allow_unicode=True, width=WIDTH).rstrip())
+    confidence = (body.get("paper") or {}).get("confidence")
+    parts += [f"Confidence: {confidence}"] if confidence else []
+    for example in body.get("examples", ())[:1]:
+        given, knobs = json.dumps(example.get("given", {})), example.get("knobs", {})
+        expected = f"Worked example: {given} gives {json.dumps(example.get('advantages'))}"
+        options = "".join(f" -o {key}={value}" for key, value in knobs.items())
+        parts += [expected, f"Try it: echo '{given}' | polypath {METHOD} {item.name} -{options}"]
     return "\n\n".join(parts)
 
 
