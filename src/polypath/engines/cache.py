@@ -53,8 +53,8 @@ class RowCache(Cache):
         width = key_states.shape[2]
         if layer_idx == len(self.keys):
             rows, capacity = self.valid.shape
-            self.keys.append(key_states.new_zeros(rows, key_states.shape[1], capacity, key_states.shape[3]))
-            self.values.append(value_states.new_zeros(rows, value_states.shape[1], capacity, value_states.shape[3]))
+            self.keys.append(key_states.new_empty(rows, key_states.shape[1], capacity, key_states.shape[3]))
+            self.values.append(value_states.new_empty(rows, value_states.shape[1], capacity, value_states.shape[3]))
         keys, values = self.keys[layer_idx], self.values[layer_idx]
         keys[:, :, self.length - width : self.length] = key_states
         values[:, :, self.length - width : self.length] = value_states
@@ -118,7 +118,7 @@ class RowCache(Cache):
 
 def _moved(tensor: Tensor, index: Tensor, length: int, room: int) -> Tensor:
     _, heads, _, width = tensor.shape
-    out = tensor.new_zeros(len(index), heads, length + room, width)
+    out = tensor.new_empty(len(index), heads, length + room, width)
     out[:, :, :length] = tensor[:, :, :length].index_select(0, index)
     return out
 

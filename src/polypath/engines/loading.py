@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from polypath.core.errors import UserError, missing_extra
+from polypath.core.errors import UserError, did_you_mean, missing_extra
 
 RECURRENT = ("ssm_cfg", "state_size", "mamba_d_state", "linear_num_key_heads")  # marks of state-space layers
 PLAIN_ATTENTION = {"full_attention", None}
@@ -63,12 +63,12 @@ def lora_spec(options: LoraSpec | dict[str, Any] | None) -> LoraSpec | None:
     """A LoraSpec from recipe options. Raises UserError for an option that it does not have."""
     if options is None or isinstance(options, LoraSpec):
         return options
-    unknown = sorted(set(options) - set(asdict(LoraSpec())))
-    if unknown:
-        raise UserError(
-            "lora", f"no option named {', '.join(unknown)}", f"Choose from: {', '.join(asdict(LoraSpec()))}."
-        )
-    return LoraSpec(**{key: tuple(value) if isinstance(value, list) else value for key, value in options.items()})
+    known = asdict(LoraSpec())
+    for key in options:
+        if key not in known:
+            raise UserError("lora", f"no option named '{key}'", did_you_mean(key, known))
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
+    return replace(LoraSpec(), **values)
 
 
 def full_attention(config: Any) -> bool:
