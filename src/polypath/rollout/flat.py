@@ -10,7 +10,7 @@ from polypath.core.seeds import derive
 from polypath.engines.chat import decode, encode_prompt
 from polypath.engines.protocol import Policy, Sample, SamplingParams
 from polypath.tasks.protocol import Prompt, Score, Task
-from polypath.tasks.verify import Verification, verify_all
+from polypath.tasks.verify import Failures, verify_all
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,20 @@ class FlatPlan:
         seed: int,
         step: int,
         purpose: str = "train",
-    ) -> tuple[Batch, Verification]:
+    ) -> tuple[Batch, Failures]:
         """Sample and verify one batch. `prompts` are (position in the batch, prompt): one group for each."""
         encoded = [encode_prompt(policy.tokenizer, prompt.text, task.chat) for _, prompt in prompts]
         order = [(p, i) for p in range(len(prompts)) for i in range(self.group_size)]
         seeds = [derive(seed, purpose, step, prompts[p][0], i) for p, i in order]
         samples = policy.sample([encoded[p] for p, _ in order], self.params, seeds)
         texts = [decode(policy.tokenizer, sample.ids) for sample in samples]
-        verdicts = verify_all(task, [prompts[p][1] for p, _ in order], texts)
+        failures = Failures()
+        scores = verify_all(task, [prompts[p][1] for p, _ in order], texts, failures)
         rollouts = [
             _record(prompts[p][1], f"{step}/{prompts[p][0]}", i, encoded[p], sample, text, score, step, draw)
-            for (p, i), sample, text, score, draw in zip(order, samples, texts, verdicts.scores, seeds, strict=True)
+            for (p, i), sample, text, score, draw in zip(order, samples, texts, scores, seeds, strict=True)
         ]
-        return Batch.from_rollouts(rollouts, step), verdicts
+        return Batch.from_rollouts(rollouts, step), failures
 
 
 def _record(

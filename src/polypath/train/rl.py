@@ -87,13 +87,13 @@ def train_step(session: Session, step: int) -> dict[str, float]:
     """One step: the prompts' groups, their credit and the update. Returns the step's metrics."""
     config, processes = session.config, session.processes
     prompts = processes.share(prompts_at(session.pool, step, config.prompts_per_step, session.recipe.seed))
-    local, verdicts = session.plan.collect(
+    local, failures = session.plan.collect(
         session.policy, session.task, prompts, seed=session.recipe.seed, step=step, purpose="train"
     )
-    failed = processes.sum_metrics({"failed": float(verdicts.failures)})["failed"]
+    failed = processes.sum_metrics({"failed": float(failures.count)})["failed"]
     # Credit sees every group whole, on every rank: memory and batch statistics stay the same everywhere.
     batch = Batch(processes.gather_dealt(local.groups), step)
-    check_failures(failed, len(batch.rollouts()), config.failure_tolerance, verdicts.traceback)
+    check_failures(failed, len(batch.rollouts()), config.failure_tolerance, failures.first)
     credit = session.pipeline(batch, step=step, memory=session.memory)
     attach(batch, credit)
     if processes.is_main and step % config.rollouts_every == 0:
@@ -126,13 +126,13 @@ def rollout_metrics(rollouts: list[Rollout]) -> dict[str, float]:
     }
 
 
-def check_failures(failed: float, total: int, tolerance: float, traceback: str | None) -> None:
+def check_failures(failed: float, total: int, tolerance: float, first: str) -> None:
     """Raise UserError when more than the tolerated share of rollouts could not be verified."""
     if failed > tolerance * total:
-        cause = (traceback or "").strip().splitlines()[-1:] or ["no traceback"]
+        cause = first.strip().splitlines()[-1] if first.strip() else "on another process"
         raise UserError(
             "task.verify",
-            f"{failed:.0f} of {total} rollouts could not be verified ({cause[0]})",
+            f"{failed:.0f} of {total} rollouts could not be verified ({cause})",
             "Fix the verifier, or raise train.failure_tolerance. Finished steps are kept; the run can be resumed.",
         )
 

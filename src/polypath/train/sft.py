@@ -72,7 +72,8 @@ def demonstration_rows(
         if len(texts) > per_prompt:
             texts = rng(derive(seed, "demonstrations"), prompt.id).sample(texts, per_prompt)
         prefix = tuple(encode_prompt(policy.tokenizer, prompt.text, task.chat))
-        rows += [Row(prefix, (*policy.tokenizer.encode(text, add_special_tokens=False), end)) for text in texts]
+        answers = policy.tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
+        rows += [Row(prefix, (*answer, end)) for answer in answers]
     if not rows:
         raise UserError("task", f"'{task.name}' has no demonstrations for its training prompts", "Check the task.")
     return rows

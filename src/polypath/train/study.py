@@ -18,6 +18,8 @@ from polypath.core.rundir import RunDir
 from polypath.train.run import load_recipe
 
 POLL_SECONDS = 0.5
+# glibc gives the large blocks of every training step back to the system and faults them in again; keep them instead.
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 TICKS = 100  # progress units of one run
 SINGLE = "POLYPATH_SINGLE_RUN"  # set for the children of a study: run the recipe as it is, without its arms and seeds
 
@@ -99,7 +101,7 @@ def _start(name: str, job: Job, resume: str) -> subprocess.Popen[bytes]:
     for override in job.overrides:
         command += ["-o", override]
     job.output.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", SINGLE: "1"}
+    environment = {**KEEP_MEMORY, **os.environ, "OMP_NUM_THREADS": "1", SINGLE: "1"}
     with _messages(job).open("wb") as sink:
         return subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, env=environment)
 
