@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polypath.cli.output import emit, results_only, say, table
+from polypath.cli.output import emit, results_only, table
 
 if TYPE_CHECKING:
     from polypath.evaluate.compare import Comparison
@@ -32,25 +33,31 @@ def command(
 
     with results_only():
         comparison = compare_runs(runs, baseline=baseline, metrics=metric, samples=samples, seed=seed)
-    show(comparison, as_json)
+    show(comparison, as_json, metric or ())
 
 
-def show(comparison: Comparison, as_json: bool) -> None:
-    """Print a comparison: a row per arm and metric, then the paired differences with both intervals."""
+def show(comparison: Comparison, as_json: bool, metrics: Sequence[str] = ()) -> None:
+    """Print a comparison: the table of the report, or, where `metrics` are named, a row for each of them."""
     if as_json:
         emit(comparison.to_json())
-        return
-    metrics = list(dict.fromkeys(d.metric for d in comparison.differences))
+    elif metrics:
+        print(by_metric(comparison, metrics))
+    else:
+        from polypath.report.console import render
+
+        print(render(comparison))
+
+
+def by_metric(comparison: Comparison, metrics: Sequence[str]) -> str:
+    """The arms' means and the paired differences in the given metrics."""
     rows = [(metric, *(comparison.value(arm, metric).value for arm in comparison.arms)) for metric in metrics]
-    print(table(("metric", *comparison.arms), rows))
-    if comparison.differences:
-        lines = [
-            (f"{d.arm} - {d.baseline}", d.metric, d.value, _interval(d.t), _interval(d.bootstrap), d.unit, d.n_prompts)
-            for d in comparison.differences
-        ]
-        print("\n" + table(("difference", "metric", "mean", "t 95 %", "bootstrap 95 %", "over", "prompts"), lines))
-    for note in comparison.notes:
-        say(f"note: {note}")
+    lines = [
+        (f"{d.arm} - {d.baseline}", d.metric, d.value, _interval(d.t), _interval(d.bootstrap), d.n_prompts)
+        for d in comparison.differences
+    ]
+    headers = ("difference", "metric", "mean", "t 95 %", "bootstrap 95 %", "prompts")
+    notes = [f"Note: {note}." for note in comparison.notes]
+    return "\n".join([table(("metric", *comparison.arms), rows), "", table(headers, lines), *notes])
 
 
 def _interval(estimate: Estimate) -> str:

@@ -50,7 +50,7 @@ def command(
         comparison = measure_difference(first, second, names=(str(file), str(other)))
         from polypath.cli.compare import show
 
-        show(comparison, as_json)
+        show(comparison, as_json, [d.metric for d in comparison.differences if d.n_prompts])
         return
     means = {name: {"value": e.value, "low": e.low, "high": e.high, "n": e.n} for name, e in first.means().items()}
     if as_json:

@@ -138,12 +138,16 @@ def train_study(
 def conclude(jobs: Sequence[Job], recipe: Recipe, output: Path, show: bool) -> dict[str, Any]:
     """Print the comparison of finished runs, and write report.html beside them."""
     from polypath.cli.compare import show as show_comparison
-    from polypath.evaluate.runs import compare_runs
+    from polypath.evaluate.runs import load_run
+    from polypath.report.build import build_report
 
-    comparison = compare_runs([job.output for job in jobs], baseline=recipe.control or "")
+    runs = [load_run(job.output) for job in jobs]
+    report = build_report(runs, title=recipe.summary or "Diversity report", baseline=recipe.control or "")
+    page = report.write(output / "report.html")
     if show:
-        show_comparison(comparison, as_json=False)
-    return {"comparison": comparison.to_json()}
+        show_comparison(report.comparison, as_json=False)
+        print(f"\nReport: {relative(page)}")
+    return {"comparison": report.comparison.to_json(), "report": str(page)}
 
 
 class RunLog:
