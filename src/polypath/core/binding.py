@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from polypath.core import registry
 from polypath.core.document import Node, join
 from polypath.core.errors import UserError, did_you_mean
+from polypath.core.index import method_entry
 from polypath.core.recipe_types import Call, Kind, Kinds, Range, parse_type
 
 _NONE = type(None)
@@ -133,14 +135,15 @@ class Binder:
         before = len(self.errors)
         hints = get_type_hints(schema, include_extras=True)
         fields = {field.name: field for field in dataclasses.fields(schema) if field.init}
-        for key in given:
-            if key not in fields:
-                self._fail(given[key], join(path, key), f"unknown key '{key}'", did_you_mean(key, fields))
         bound = {}
+        for name, child in given.items():
+            if name in fields:
+                bound[name] = self.bind(hints[name], child, join(path, name))
+            else:
+                self._fail(child, join(path, name), f"unknown key '{name}'", did_you_mean(name, fields))
         for name, field in fields.items():
-            if name in given:
-                bound[name] = self.bind(hints[name], given[name], join(path, name))
-            elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+            if required and name not in given:
                 self._fail(node, join(path, name), "required key is missing", f"Expected: {_expected(hints[name])}.")
         if len(self.errors) > before:
             return None
@@ -174,7 +177,9 @@ class Binder:
         if not isinstance(node.value, str):
             path = join(path, name)
         try:
-            entry = registry.entry(kind, name, where=given.where(path))
+            # A method may also be a file of the user's own.
+            own = name.endswith(".yaml") and Path(name).is_file()
+            entry = method_entry(Path(name)) if own else registry.entry(kind, name, where=given.where(path))
         except UserError as error:
             self.errors.append(error)
             return None
@@ -240,8 +245,9 @@ def _expected(tp: Any) -> str:
     """A type in the words of an error message."""
     origin, args = get_origin(tp), get_args(tp)
     if origin is Annotated:
-        names = [mark.name for mark in args[1:] if isinstance(mark, Kind)]
-        return f"the name of a {names[0]}" if names else _expected(args[0])
+        names = [f"the name of a {mark.name}" for mark in args[1:] if isinstance(mark, Kind)]
+        stages = ["a list of stages" for mark in args[1:] if isinstance(mark, Kinds)]
+        return (names + stages or [_expected(args[0])])[0]
     if origin in (Union, types.UnionType):
         return " or ".join(_expected(arg) for arg in args)
     if origin is Literal:

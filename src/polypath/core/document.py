@@ -15,6 +15,7 @@ from polypath.core.errors import UserError, UserErrors, did_you_mean
 
 OPTION = "-o"
 _DEEPEST = 50
+_PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map")}  # all that the base loader gives
 _INT = re.compile(r"[-+]?[0-9]+(_[0-9]+)*")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(_[0-9]+)*(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL_FLOAT = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -196,7 +197,7 @@ def _convert(node: yaml.Node, path: str, source: str, errors: list[UserError], l
     here = Node(None, f"{source}:{line}")
     if path.count(".") > _DEEPEST:
         raise UserError(here.where(path[:60]), "is nested too deeply", "Does an alias (`*name`) contain itself?")
-    if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.endswith(("binary", "set", "timestamp")):
+    if node.tag not in _PLAIN_TAGS:
         errors.append(UserError(here.where(path), f"the YAML tag '{node.tag}' has no meaning here", "Remove it."))
     if isinstance(node, yaml.SequenceNode):
         items = [_convert(item, join(path, index), source, errors) for index, item in enumerate(node.value)]
