@@ -27,8 +27,8 @@ from polypath.core.store import (
 
 
 def rows(rollouts: list[Rollout]) -> list[str]:
-    """Rows as text, in which NaN equals NaN."""
-    return [repr(rollout) for rollout in rollouts]
+    """Rows as text, in which NaN equals NaN and the order of keys does not count."""
+    return [json.dumps(rollout.to_row(), sort_keys=True) for rollout in rollouts]
 
 
 def test_rows_come_back_as_they_went(tmp_path: Path) -> None:

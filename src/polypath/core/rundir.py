@@ -56,7 +56,12 @@ class RunDir:
         when `resume` is "never" and there is a run, or "must" and there is none.
         """
         run = cls(path)
-        run.path.mkdir(parents=True, exist_ok=True)
+        try:
+            run.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                str(path), f"cannot be a run directory ({error.strerror})", "Choose another path."
+            ) from error
         run._refuse_foreign()
         run._acquire()
         try:
