@@ -17,7 +17,10 @@ from polypath.core.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Method:
-    """One method file. `credit` and `loss` hold `$knob` where the value of a knob goes."""
+    """One method file. `credit` and `loss` hold `$knob` where the value of a knob goes.
+
+    A knob is written `name: default` or `name: {default: ..., type: ...}`.
+    """
 
     name: str
     credit: Sequence[Any]
@@ -40,13 +43,21 @@ class Method:
             raise UserError(f"method {name}", "has no credit", "List its stages under the key credit.")
         return cls(**{"name": name, **document})
 
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of every knob."""
+        return {
+            name: knob.get("default") if isinstance(knob, Mapping) and knob.keys() & {"default", "type"} else knob
+            for name, knob in self.knobs.items()
+        }
+
     def expand(self, knobs: Mapping[str, Any]) -> tuple[list[Any], Any]:
         """Stages and loss with the given knobs over the defaults. Raises UserError for an unknown knob."""
         where = f"method {self.name}"
         for name in knobs:
             if name not in self.knobs:
                 raise UserError(f"{where}.{name}", f"no knob named '{name}'", did_you_mean(name, self.knobs))
-        values = {**self.knobs, **knobs}
+        values = {**self.defaults, **knobs}
         return substitute(list(self.credit), values, where), substitute(self.loss, values, where)
 
 

@@ -41,7 +41,7 @@ def _tied(rewards: np.ndarray) -> np.ndarray:
 
 
 def _join(buckets: list[Bucket], function: Any) -> np.ndarray:
-    return np.concatenate([function(bucket) for bucket in buckets]) if buckets else np.zeros(0)
+    return np.concatenate([function(bucket) for bucket in buckets]) if buckets else np.zeros(0, dtype=bool)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -96,6 +96,7 @@ class Pipeline:
         Raises UserError when a stage needs a field that is missing, or when fields of a group differ in length.
         """
         inputs = stack(groups, self.providers)
+        _supply(self.stages, inputs, memory)
         without = inputs.copy() if self._without else None
         trial = memory.copy() if memory is not None and without is not None else None
         extra = _run(self.stages, inputs, step, memory)
@@ -146,7 +147,10 @@ def _check_flow(stages: list[Stage], name: str) -> None:
 
 
 def _without_diversity(stages: list[Stage]) -> list[Stage]:
-    """The stages that remain when the diversity signals and all that needs them are taken out; [] if nothing goes."""
+    """What remains when the diversity signals and all that needs them are taken out; [] if that changes nothing.
+
+    Stages that no longer lead to advantages or `keep` (such as the signal's representation) go as well.
+    """
     have, gone, kept = {*FIELDS, "base_rewards", "memory"}, set[str](), []
     for stage in stages:
         if stage.call.kind == "signal" or gone.intersection(stage.required):
@@ -154,18 +158,32 @@ def _without_diversity(stages: list[Stage]) -> list[Stage]:
         else:
             kept.append(stage)
             have.update(stage.returns)
-    return kept if len(kept) < len(stages) and "advantages" in have else []
+    if len(kept) == len(stages) or "advantages" not in have:
+        return []
+    needed, used = {"advantages", "keep"}, []
+    for stage in reversed(kept):
+        if needed.intersection(stage.returns):
+            needed.update(stage.required, stage.optional)
+            used.append(stage)
+    return used[::-1]
+
+
+def _supply(stages: list[Stage], batch: Stack, memory: Memory | None) -> None:
+    """Make sure that every stage finds its inputs, before any of them runs."""
+    produced: set[str] = set()
+    for stage in stages:
+        for field in stage.required:
+            if field == "memory" and memory is None:
+                raise UserError(stage.where, "needs a memory", HOW["memory"])
+            if field in FIELDS and field not in produced:
+                batch.supply(field, stage.where)
+        produced.update(stage.returns)
 
 
 def _run(stages: list[Stage], batch: Stack, step: int, memory: Memory | None) -> dict[str, float]:
     """Apply the stages in place; returns the metrics that stages give (their product named `metrics`)."""
     metrics: dict[str, list[np.ndarray]] = {}
     for stage in stages:
-        for field in stage.required:
-            if field != "memory":
-                batch.supply(field, stage.where)
-            elif memory is None:
-                raise UserError(stage.where, "needs a memory", HOW["memory"])
         knobs = stage.at(step)
         apply = _apply_whole if "whole_batch" in stage.traits else _apply
         apply(stage, batch, knobs, memory, metrics)

@@ -10,12 +10,11 @@ import numpy as np
 from polypath.core.arrays import Array, array_namespace, as_array, as_float, per_group
 from polypath.core.registry import register
 from polypath.diversity.features import ngrams, tokens
+from polypath.diversity.marginals import DUPLICATE_SAFE
 from polypath.diversity.partitions import class_sizes
 
-EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
 
-
-@register("signal", "distinctness", returns="diversity", paper="arXiv:2509.02534", traits=EQUIVARIANT)
+@register("signal", "distinctness", returns="diversity", paper="arXiv:2509.02534", traits=DUPLICATE_SAFE)
 def distinctness(labels: Array, *, floor: float = 0.0) -> Array:
     """Share of the other rollouts that are in another class, (G - f)/(G - 1), at least `floor`; 1 for a group of one.
 
@@ -31,7 +30,7 @@ def distinctness(labels: Array, *, floor: float = 0.0) -> Array:
     return xp.where(share < floor, floor * xp.ones_like(share), share)
 
 
-@register("signal", "uniqueness", returns="diversity", paper="Uniqueness-aware RL (0.6)", traits=EQUIVARIANT)
+@register("signal", "uniqueness", returns="diversity", paper="Uniqueness-aware RL (0.6)", traits=DUPLICATE_SAFE)
 def uniqueness(labels: Array, *, alpha: float = 1.0) -> Array:
     """Inverse size of the own class, f^-alpha. Shapes: (..., G) -> (..., G).
 
@@ -41,7 +40,7 @@ def uniqueness(labels: Array, *, alpha: float = 1.0) -> Array:
     return as_float(class_sizes(labels)) ** -alpha
 
 
-@register("signal", "rarity", returns="diversity", traits=EQUIVARIANT)
+@register("signal", "rarity", returns="diversity", traits=DUPLICATE_SAFE)
 def rarity(labels: Array, correct: Array, *, alpha: float = 0.5) -> Array:
     """m^-alpha with m the number of *correct* rollouts of the same class; 0 for a wrong rollout.
 
@@ -56,7 +55,7 @@ def rarity(labels: Array, correct: Array, *, alpha: float = 0.5) -> Array:
     return xp.where(correct, xp.where(correct, counts, xp.ones_like(counts)) ** -alpha, xp.zeros_like(counts))
 
 
-@register("signal", "inverse_redundancy", returns="diversity", paper="DRA-GRPO (0.83)", traits=EQUIVARIANT)
+@register("signal", "inverse_redundancy", returns="diversity", paper="DRA-GRPO (0.83)", traits=DUPLICATE_SAFE)
 def inverse_redundancy(similarity: Array, *, eps: float = 1e-6) -> Array:
     """1/(sum_j K_ij + eps), the own similarity included: one over the graph-cut mutual information plus one.
 
@@ -66,7 +65,7 @@ def inverse_redundancy(similarity: Array, *, eps: float = 1e-6) -> Array:
     return 1.0 / (array_namespace(similarity).sum(similarity, axis=-1) + eps)
 
 
-@register("signal", "ngram_unique_share", returns="diversity", paper="DPWriter (0.8)", traits=EQUIVARIANT)
+@register("signal", "ngram_unique_share", returns="diversity", paper="DPWriter (0.8)", traits=DUPLICATE_SAFE)
 def ngram_unique_share(
     texts: Sequence[str], *, shortest: int = 2, longest: int = 4, minmax: bool = True, floor: float = 0.0
 ) -> np.ndarray:

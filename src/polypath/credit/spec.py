@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
 
 from polypath.core import registry
 from polypath.core.errors import UserError, did_you_mean
-from polypath.core.recipe_types import Call
+from polypath.core.recipe_types import Call, parse_type
 from polypath.credit.methods import Method, load_method
 
 KINDS = (
@@ -61,22 +62,38 @@ def parse_stage(item: Any, where: str) -> Call:
     if kind not in (*KINDS, "loss"):
         raise UserError(where, f"'{kind}' is not a kind of stage", did_you_mean(kind, KINDS))
     known = registry.entry(kind, name, where=where).knobs
-    for knob in knobs or {}:
+    given = {knob: _schedule(value, where) for knob, value in (knobs or {}).items()}
+    for knob, value in given.items():
+        here = f"{where} {kind}.{name}.{knob}"
         if knob not in known:
-            raise UserError(f"{where} {kind}.{name}.{knob}", f"no knob named '{knob}'", did_you_mean(knob, known))
-    given = {knob: _schedule(value) for knob, value in (knobs or {}).items()}
+            raise UserError(here, f"no knob named '{knob}'", did_you_mean(knob, known))
+        if not _fits(value, parse_type(known[knob]["type"])):
+            raise UserError(here, f"{value!r} does not fit", f"Expected {known[knob]['type']}.")
     absent = [knob for knob, about in known.items() if "default" not in about and knob not in given]
     if absent:
         raise UserError(f"{where} {kind}.{name}", f"{', '.join(absent)} must be given", "There is no default.")
     return Call(kind, name, given, where)
 
 
-def _schedule(value: Any) -> Any:
+def _fits(value: Any, tp: Any) -> bool:
+    """Whether a knob's value is of its type; a number may be whole, or a schedule."""
+    if get_origin(tp) in (Union, UnionType):
+        return any(_fits(value, option) for option in get_args(tp))
+    if get_origin(tp) is Literal:
+        return value in get_args(tp)
+    if tp is float:
+        return isinstance(value, int | float | Call) and not isinstance(value, bool)
+    if tp is int:
+        return isinstance(value, int | Call) and not isinstance(value, bool)
+    return tp is Any or not isinstance(tp, type) or isinstance(value, tp)
+
+
+def _schedule(value: Any, where: str) -> Any:
     """`{linear: {start: ..., end: ..., steps: ...}}` as the call of a schedule; any other value stands."""
     if not isinstance(value, Mapping) or len(value) != 1:
         return value
     ((name, knobs),) = value.items()
-    return Call("schedule", registry.entry("schedule", name).name, dict(knobs))
+    return Call("schedule", registry.entry("schedule", name, where=where).name, dict(knobs), where)
 
 
 def _single(item: Any, where: str) -> tuple[str, Any]:

@@ -10,6 +10,11 @@ from polypath.core.arrays import Array, array_namespace, as_array, as_float
 from polypath.core.registry import register
 from polypath.diversity.partitions import class_sizes
 
+EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
+DUPLICATE_SAFE = EQUIVARIANT | {
+    "duplicate_never_raises"
+}  # an exact copy in the group never raises a rollout's own value
+
 
 def leave_one_out(set_function: Callable[[Sequence[int]], float], size: int) -> np.ndarray:
     """The brute force: `set_function(all) - set_function(all but i)` for every i of `range(size)`.
@@ -22,12 +27,13 @@ def leave_one_out(set_function: Callable[[Sequence[int]], float], size: int) -> 
     return np.array([total - set_function(everyone[:i] + everyone[i + 1 :]) for i in everyone], dtype=float)
 
 
-@register("signal", "loo_pairs", returns="diversity", traits={"permutation_equivariant", "duplicates_share"})
+@register("signal", "loo_pairs", returns="diversity", traits=EQUIVARIANT)
 def loo_pairs(similarity: Array) -> Array:
     """Marginal of the mean pairwise distance 1 - similarity.
 
     With s_i = sum_j d_ij and S = sum_i s_i: S/(G(G-1)) - (S - 2 s_i)/((G-1)(G-2)). Zero for G < 3, where the mean
-    over the remaining pairs is undefined. Shapes: (..., G, G) -> (..., G).
+    over the remaining pairs is undefined. Shapes: (..., G, G) -> (..., G). Marginals of a mean shrink as the group
+    grows, so a copy can raise a *negative* one.
     """
     distance = 1.0 - as_float(similarity)
     xp = array_namespace(distance)
@@ -39,7 +45,7 @@ def loo_pairs(similarity: Array) -> Array:
     return total / (size * (size - 1)) - (total - 2 * rows) / ((size - 1) * (size - 2))
 
 
-@register("signal", "loo_logdet", returns="diversity", traits={"permutation_equivariant", "duplicates_share"})
+@register("signal", "loo_logdet", returns="diversity", traits=DUPLICATE_SAFE)
 def loo_logdet(similarity: Array, *, ridge: float = 1e-3) -> Array:
     """Marginal of the log-volume log det(K + ridge I): the log of 1/[(K + ridge I)^-1]_ii.
 
@@ -52,7 +58,7 @@ def loo_logdet(similarity: Array, *, ridge: float = 1e-3) -> Array:
     return -xp.log(xp.linalg.diagonal(inverse))
 
 
-@register("signal", "loo_classes", returns="diversity", traits={"permutation_equivariant", "duplicates_share"})
+@register("signal", "loo_classes", returns="diversity", traits=DUPLICATE_SAFE)
 def loo_classes(labels: Array) -> Array:
     """Marginal of the number of distinct classes: 1 for the only member of its class, else 0.
 
@@ -63,7 +69,7 @@ def loo_classes(labels: Array) -> Array:
     return xp.astype(sizes == 1, as_float(sizes).dtype)
 
 
-@register("signal", "loo_entropy", returns="diversity", traits={"permutation_equivariant", "duplicates_share"})
+@register("signal", "loo_entropy", returns="diversity", traits=EQUIVARIANT)
 def loo_entropy(labels: Array) -> Array:
     """Marginal of the entropy (nats) of the class shares, by decrementing one count.
 

@@ -60,8 +60,8 @@ def policy_clip(
     *,
     low: float = 0.2,
     high: float = 0.2,
-    level: Level = "token",
-    aggregate: Aggregate = "token_mean",
+    level: Literal["token", "sequence"] = "token",
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
     constant_length: int | None = None,
     dual_clip: float | None = None,
 ) -> Tensor:
@@ -87,7 +87,7 @@ def cispo(
     *,
     low: float | None = None,
     high: float = 0.2,
-    aggregate: Aggregate = "token_mean",
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
     constant_length: int | None = None,
 ) -> Tensor:
     """Summed -clip(rho) A logp with the clipped ratio as a constant weight, so that every token keeps its gradient.

@@ -8,12 +8,17 @@ import torch
 from torch import Tensor
 
 from polypath.core.registry import register
-from polypath.losses.policy import Aggregate, aggregate_sum
+from polypath.losses.policy import aggregate_sum
 
 
 @register("loss", "kl_k3")
 def kl_k3(
-    logp: Tensor, logp_reference: Tensor, mask: Tensor, *, beta: float = 0.04, aggregate: Aggregate = "sequence_mean"
+    logp: Tensor,
+    logp_reference: Tensor,
+    mask: Tensor,
+    *,
+    beta: float = 0.04,
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] = "sequence_mean",
 ) -> Tensor:
     """beta times the summed k3 estimate of KL(policy || reference): exp(d) - d - 1 with d = logp_reference - logp.
 
@@ -25,14 +30,20 @@ def kl_k3(
 
 @register("loss", "entropy_bonus")
 def entropy_bonus(
-    entropy: Tensor, mask: Tensor, *, coefficient: float = 0.01, aggregate: Aggregate = "token_mean"
+    entropy: Tensor,
+    mask: Tensor,
+    *,
+    coefficient: float = 0.01,
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
 ) -> Tensor:
     """Minus coefficient times the summed entropy of the next-token distributions, in nats. (N, T) -> scalar sum."""
     return -coefficient * aggregate_sum(entropy, mask, aggregate)
 
 
 @register("loss", "cross_entropy")
-def cross_entropy(logp: Tensor, mask: Tensor, *, aggregate: Aggregate = "token_mean") -> Tensor:
+def cross_entropy(
+    logp: Tensor, mask: Tensor, *, aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean"
+) -> Tensor:
     """Summed negative log-likelihood of the trained tokens (supervised fine-tuning). (N, T) -> scalar sum."""
     return -aggregate_sum(logp, mask, aggregate)
 
