@@ -30,7 +30,7 @@ credit: []
     assert entry.knobs == {
         "floor": {"type": "float", "default": 0.1},
         "count": {"type": "int", "default": 3},
-        "mode": {"type": "str", "default": "soft"},
+        "mode": {"type": "str | dict", "default": "soft"},
         "bound": {"type": "Any", "default": None},
         "scale": {"type": "float", "default": 1, "help": "Width of the kernel."},
     }

@@ -102,3 +102,12 @@ def test_stdout_stays_clean(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "train | 1/1 100% | 0:00\n"
+
+
+def test_a_closed_stream_stops_the_display_and_not_the_run() -> None:
+    stream = Stream(terminal=False)
+    with Progress(2, "train", stream=stream, interval=0.0, clock=Clock()) as progress:
+        stream.close()
+        progress.update()
+        progress.update()
+    assert progress.done == 2

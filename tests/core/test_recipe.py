@@ -5,7 +5,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from recipe_schema import Policy, Recipe, apple
 
 from polypath.core.document import scalar
-from polypath.core.recipe import Call, Document, digest, dump, load_document, resolve, to_plain
+from polypath.core.errors import UserError
+from polypath.core.recipe import Call, Document, Kind, digest, dump, load_document, resolve, to_plain
 from polypath.core.schedules import bind_at
 
 NAMES = itertools.count()
@@ -123,6 +124,22 @@ def test_extends_merges_deeply_and_a_later_name_replaces_an_earlier_one(folder: 
 
 def test_a_bare_name_finds_the_packaged_file() -> None:
     assert load_document("grpo", folder="methods").plain()["summary"]
+
+
+def test_a_method_may_be_a_file_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass
+    class Credit:
+        credit: Annotated[Call, Kind("credit")]
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text("knobs: {alpha: 0.5, gate: correct}\ncredit: []\n")
+    text = "credit: {mine.yaml: {alpha: 1, gate: {above: {threshold: 2}}}}"
+    knobs = {"alpha": 1.0, "gate": {"above": {"threshold": 2}}}
+    assert resolve(load(tmp_path, text), Credit).credit == Call("credit", "mine.yaml", knobs)
+    with pytest.raises(UserError, match=r"no parameter of credit 'mine.yaml' named 'alfa'. Did you mean alpha"):
+        resolve(load(tmp_path, "credit: {mine.yaml: {alfa: 1}}"), Credit)
+    with pytest.raises(UserError, match=r"there is no credit named 'yours.yaml'"):
+        resolve(load(tmp_path, "credit: yours.yaml"), Credit)
 
 
 POLICIES = st.builds(

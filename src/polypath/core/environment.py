@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import sys
@@ -38,13 +39,23 @@ def prepare_threads(parameters: int | None = None, threads: int | None = None) -
 
 
 def physical_cores() -> int:
-    """Physical cores that this process may use, at least 1; hyper-threads of one core count once."""
+    """Physical cores that this process may use, at least 1: hyper-threads count once, a container's quota counts."""
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     topology = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     try:
-        return max(1, len({Path(topology.format(cpu)).read_text() for cpu in usable}))
+        cores = len({Path(topology.format(cpu)).read_text() for cpu in usable})
     except OSError:
-        return max(1, len(usable))
+        cores = len(usable)
+    return max(1, min(cores, _quota(cores)))
+
+
+def _quota(cores: int) -> int:
+    """Whole cores that the control group grants, all of them when it sets no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return cores if quota == "max" else math.ceil(int(quota) / int(period))
+    except (OSError, ValueError):
+        return cores
 
 
 def versions() -> dict[str, str]:

@@ -29,12 +29,12 @@ def to_json(value: Any) -> str:
         return json.dumps(_strict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def atomic_write(path: Path, text: str) -> None:
+def atomic_write(path: Path, content: str | Iterable[bytes]) -> None:
     """Replace a file as a whole: a kill leaves the old content or the new, never a part. Raises UserError when full."""
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
         with temporary.open("wb") as file:
-            file.write(_bytes(text))
+            file.writelines([_bytes(content)] if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -123,18 +123,6 @@ def open_for_reading(path: Path) -> Any:
         return path.open("rb")
     except OSError as error:
         raise UserError(str(path), f"cannot be read ({error.strerror})", "Is the path right?") from error
-
-
-def keep_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Replace a file of lines by some of them, atomically."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with disk_errors(path):
-        with temporary.open("wb") as file:
-            file.writelines(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _sync_directory(path.parent)
 
 
 def _bytes(text: str) -> bytes:

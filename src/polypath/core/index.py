@@ -64,7 +64,10 @@ def _knob(value: Any) -> dict[str, Any]:
 
 
 def _type_of(default: Any) -> str:
-    return "Any" if default is None else type(default).__name__
+    if default is None:
+        return "Any"
+    # A name may stand for a stage, and a stage may be written as its name or as {name: {knob: value}}.
+    return "str | dict" if isinstance(default, str | dict) else type(default).__name__
 
 
 def _citation(paper: Any) -> str:

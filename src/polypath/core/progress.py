@@ -67,23 +67,20 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Write a line of its own, above the updating one."""
-        if self._enabled:
-            with self._lock:
-                self._stream.write(f"\r\x1b[2K{text}\n" if self._live else f"{text}\n")
-                self._stream.flush()
+        with self._lock:
+            self._write(f"\r\x1b[2K{text}\n" if self._live else f"{text}\n")
 
     def close(self) -> None:
         """Show the final state and stop; closing twice is harmless."""
         if self._closed.is_set():
             return
         self._closed.set()
-        if self._enabled:
+        if self._thread.is_alive():
             self._thread.join()
-            with self._lock:
-                self._show()
-                if self._live:
-                    self._stream.write("\n")
-                    self._stream.flush()
+        with self._lock:
+            self._show()
+            if self._live:
+                self._write("\n")
 
     def __enter__(self) -> Progress:
         return self
@@ -112,15 +109,20 @@ class Progress:
         return " | ".join(parts)
 
     def _show(self) -> None:
-        if not self._enabled:
-            return
         self._shown = self._clock()
         if self._live:
             width = shutil.get_terminal_size().columns - 1
-            self._stream.write(f"\r\x1b[2K{self.line()[:width]}")
+            self._write(f"\r\x1b[2K{self.line()[:width]}")
         else:
-            self._stream.write(self.line() + "\n")
-        self._stream.flush()
+            self._write(self.line() + "\n")
+
+    def _write(self, text: str) -> None:
+        if self._enabled:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except (OSError, ValueError):  # nobody reads any more: no reason to stop a run
+                self._enabled = False
 
     def _beat(self) -> None:
         while not self._closed.wait(self._interval):

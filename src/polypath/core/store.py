@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from polypath.core.errors import UserError, missing_extra
-from polypath.core.files import JsonlWriter, keep_lines, numbered_rows, to_json
+from polypath.core.files import JsonlWriter, atomic_write, numbered_rows, to_json
 from polypath.core.record import SCHEMA_VERSION, Rollout
 
 _SCHEMA_KEY, _JSON_KEY = b"polypath.schema", b"polypath.json_columns"
@@ -70,7 +70,7 @@ def truncate_to(path: str | Path, step: int) -> int:
             kept.append(line)
         else:
             dropped += 1
-    keep_lines(path, kept)
+    atomic_write(path, kept)
     return dropped
 
 
