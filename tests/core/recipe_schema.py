@@ -19,6 +19,7 @@ def apple(
     layers: list[int] | None = None,
     share: Annotated[float, Range(0, 1)] = 0.5,
     odd: SomeTypeNobodyKnows = None,  # noqa: F821
+    grafts: list[Annotated[Call, Kind("cut")]] = (),  # type: ignore[assignment]
 ) -> tuple[int, float]:
     """A fruit with many knobs."""
     return x, weight

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recipe_schema import Policy, Recipe, apple
 
-from polypath.core.document import scalar
+from polypath.core.document import parse_value, scalar
 from polypath.core.errors import UserError
 from polypath.core.recipe import Call, Document, Kind, digest, dump, load_document, resolve, to_plain
 from polypath.core.schedules import bind_at
@@ -94,6 +94,12 @@ def test_scalars_mean_what_they_look_like(folder: Path, text: str, value: Any) -
     assert repr(load(folder, f"a: {text}").plain()["a"]) == repr(value)
 
 
+def test_a_value_alone_is_read_as_in_a_recipe() -> None:
+    assert parse_value("[1e-5, no, {a: 'no'}]", "-o x") == [1e-5, "no", {"a": "no"}]
+    with pytest.raises(UserError, match="-o x:1: is not valid YAML"):
+        parse_value("[1", "-o x")
+
+
 def test_overrides_reach_lists_calls_and_sections_that_are_not_there(folder: Path) -> None:
     text = "task: {apple: {weight: 2}}\npolicy: {model: a}\nstages: [{fruit: apple}, {cut: slices}]"
     bound = recipe(
@@ -165,7 +171,7 @@ FRUITS = st.builds(
     st.just("fruit"),
     st.just("apple"),
     st.fixed_dictionaries(
-        {}, optional={"weight": NUMBERS | SCHEDULES, "seeds": st.none() | st.integers(), "odd": st.text()}
+        {}, optional={"weight": NUMBERS | SCHEDULES, "odd": st.text(), "grafts": st.lists(CUTS, max_size=2)}
     ),
 )
 STAGES = st.lists(FRUITS | CUTS, max_size=3)

@@ -118,6 +118,11 @@ def scalar(text: str) -> Any:
     return float(text.replace(".", "")) if _SPECIAL_FLOAT.fullmatch(text) else text
 
 
+def parse_value(text: str, where: str) -> Any:
+    """Any YAML value, read as a recipe reads it. Raises UserError at `where`."""
+    return _parse(text, where).plain()
+
+
 def packaged(folder: str) -> dict[str, Path]:
     """The YAML files inside the package's `recipes` or `methods` folder, by stem."""
     files = Path(str(resources.files("polypath").joinpath(folder)))

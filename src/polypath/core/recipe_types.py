@@ -59,26 +59,16 @@ class Call:
 
     def to_plain(self) -> Any:
         """As a recipe writes it."""
-        if not self.knobs:
-            return self.name
-        return {
-            self.name: {
-                knob: value.to_plain_mapping() if isinstance(value, Call) else plain(value)
-                for knob, value in self.knobs.items()
-            }
-        }
-
-    def to_plain_mapping(self) -> dict[str, Any]:
-        """As `{name: {knob: value}}` even without knobs: the form of a schedule."""
-        plain = self.to_plain()
-        return {plain: {}} if isinstance(plain, str) else plain
+        return {self.name: plain(self.knobs)} if self.knobs else self.name
 
 
 Scheduled = float | Annotated[Call, Kind("schedule")]  # a number, or a number over steps
 
 
 def plain(value: Any) -> Any:
-    """Tuples as lists, all the way down."""
+    """A knob's value as plain data. A call keeps its mapping form, in which a number's schedule is recognised."""
+    if isinstance(value, Call):
+        return {value.name: plain(value.knobs)}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
