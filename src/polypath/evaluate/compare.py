@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,13 @@ class Comparison:
         if len(runs) == 1:
             return runs[0].mean(metric)
         return mean_interval([summary.mean(metric).value for summary in runs])
+
+    def spread(self, arm: str, metric: str, *, samples: int = 2000) -> Estimate:
+        """An arm's mean with a bootstrap interval over seeds and prompts: for pictures, where t of 3 seeds is wide."""
+        runs = [dict(zip(s.prompt_ids, s[metric], strict=True)) for s in self.arms[arm].values() if metric in s.table]
+        prompt_ids = list(dict.fromkeys(prompt_id for run in runs for prompt_id in run))
+        matrix = np.array([[run.get(prompt_id, math.nan) for prompt_id in prompt_ids] for run in runs])
+        return bootstrap_interval(matrix, samples=samples, level=0.95, seed=0)
 
     def difference(self, arm: str, metric: str, *, baseline: str = "") -> Difference:
         """The difference of `arm` and `baseline`. Raises KeyError when it was not computed."""
@@ -150,7 +158,7 @@ def _compare_pair(
     per_seed = {s: mean_interval(row).value for s, row in zip(seeds, matrix, strict=True)}
     over_prompts = len(seeds) == 1
     units = matrix[0] if over_prompts else np.array(list(per_seed.values()))
-    bootstrap = bootstrap_interval(matrix, samples=samples, level=level, seed=derive(seed, metric, arm, baseline))
+    bootstrap = bootstrap_interval(matrix, samples=samples, level=level, seed=seed)
     return Difference(
         metric=metric,
         arm=arm,
@@ -180,9 +188,8 @@ def bootstrap_interval(matrix: Matrix, *, samples: int, level: float, seed: int)
     if not defined.any():
         return Estimate(math.nan, math.nan, math.nan, 0)
     n_seeds, n_prompts = matrix.shape
-    rng = np.random.default_rng(seed)
-    prompt_weights = rng.multinomial(n_prompts, np.full(n_prompts, 1 / n_prompts), size=samples).astype(float)
-    seed_weights = rng.multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=samples).astype(float)
+    prompt_weights = _resamples(n_prompts, samples, derive(seed, "prompts"))
+    seed_weights = _resamples(n_seeds, samples, derive(seed, "seeds"))
     with np.errstate(invalid="ignore"):
         means = (prompt_weights @ np.where(defined, matrix, 0.0).T) / (prompt_weights @ defined.T.astype(float))
     usable = np.isfinite(means)
@@ -192,6 +199,13 @@ def bootstrap_interval(matrix: Matrix, *, samples: int, level: float, seed: int)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     point = float(np.mean([row[ok].mean() for row, ok in zip(matrix, defined, strict=True) if ok.any()]))
     return Estimate(point, float(low), float(high), int(defined.sum()))
+
+
+@lru_cache(maxsize=8)  # the same resamples serve every metric and every pair, so that all of them are comparable
+def _resamples(n: int, samples: int, seed: int) -> Matrix:
+    """How often each of `n` items is drawn in each of `samples` resamples of size n: (samples, n)."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(n, np.full(n, 1 / n), size=samples).astype(float)
 
 
 def _seed_notes(arms: Arms, pairs: Sequence[tuple[str, str]]) -> list[str]:

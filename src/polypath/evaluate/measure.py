@@ -13,11 +13,11 @@ import yaml
 
 from polypath.core import registry
 from polypath.core.errors import UserError, UserErrors, did_you_mean
+from polypath.core.importers import load_rows
 from polypath.core.record import Rollout
 from polypath.core.registry import register
 from polypath.evaluate import passk
 from polypath.evaluate.compare import Comparison, compare
-from polypath.evaluate.runs import load_rows
 from polypath.evaluate.summary import Summary, length
 
 Embed = Callable[[Sequence[str]], Any]  # texts -> (n, d)

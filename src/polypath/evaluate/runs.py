@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from polypath.core.errors import UserError
+from polypath.core.importers import load_rows
 from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
-from polypath.core.store import from_parquet, read_rollouts
+from polypath.core.store import read_rollouts
 from polypath.evaluate.compare import Comparison, compare
 from polypath.evaluate.summary import DEFAULT_KS, Summary, summarise
 
@@ -102,6 +105,7 @@ def compare_runs(
     paths: Sequence[Path | str],
     *,
     baseline: str = "",
+    pairs: Sequence[tuple[str, str]] | None = None,
     metrics: Sequence[str] | None = None,
     ks: Sequence[int] = DEFAULT_KS,
     samples: int = 4000,
@@ -109,13 +113,14 @@ def compare_runs(
 ) -> Comparison:
     """Compare run directories, studies or files of rollouts; arm and seed come from the path. See `compare`."""
     runs = [load_run(path, ks=ks) for path in find_runs(paths)]
-    return compare_loaded(runs, baseline=baseline, metrics=metrics, samples=samples, seed=seed)
+    return compare_loaded(runs, baseline=baseline, pairs=pairs, metrics=metrics, samples=samples, seed=seed)
 
 
 def compare_loaded(
     runs: Sequence[Run],
     *,
     baseline: str = "",
+    pairs: Sequence[tuple[str, str]] | None = None,
     metrics: Sequence[str] | None = None,
     samples: int = 4000,
     seed: int = 0,
@@ -125,9 +130,24 @@ def compare_loaded(
     for run in runs:
         tokens[run.arm] = tokens.get(run.arm, 0.0) + run.tokens
     known = {arm: total for arm, total in tokens.items() if not math.isnan(total)}
-    return compare(arms_of(runs), baseline=baseline, metrics=metrics, tokens=known, samples=samples, seed=seed)
+    arms = arms_of(runs)
+    baseline = baseline or _control(runs)
+    return compare(
+        dict(sorted(arms.items(), key=lambda item: item[0] != baseline)),  # the baseline is shown first
+        baseline=baseline,
+        pairs=pairs,
+        metrics=metrics,
+        tokens=known,
+        samples=samples,
+        seed=seed,
+    )
 
 
-def load_rows(path: Path) -> list[Rollout]:
-    """The rollouts of a JSON lines or Parquet file."""
-    return from_parquet(path) if path.suffix == ".parquet" else read_rollouts(path)
+def _control(runs: Sequence[Run]) -> str:
+    """The control arm that the runs' recipe names, empty when it names none of these arms."""
+    for run in runs:
+        recipe = RunDir(run.path).recipe
+        control = yaml.safe_load(recipe.read_text(encoding="utf-8")).get("control") if recipe.is_file() else None
+        if any(control == other.arm for other in runs):
+            return str(control)
+    return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,6 +58,7 @@ def t_two_sided(t: float, df: float) -> float:
     return 1.0 if t == 0 else incomplete_beta(df / 2.0, 0.5, df / (df + t * t))
 
 
+@lru_cache(maxsize=256)
 def t_quantile(p: float, df: float) -> float:
     """The p-quantile of Student's t (0.5 < p < 1), by bisection; NaN for df < 1.
 

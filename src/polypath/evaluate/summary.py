@@ -91,26 +91,41 @@ def summarise(rollouts: Sequence[Rollout], *, ks: Sequence[int] = DEFAULT_KS, so
     return Summary(tuple(by_prompt), {name: np.array([row[name] for row in rows], dtype=float) for name in columns})
 
 
-def _summarise_prompt(group: list[Rollout], ks: Sequence[int], known: float) -> dict[str, float]:
-    n = len(group)
-    judged = all(rollout.correct is not None for rollout in group)
-    right = [rollout for rollout in group if rollout.correct]
-    named = [rollout.canonical for rollout in right if rollout.canonical is not None]
-    classes = Counter(named)
-    # a correct rollout without a canonical form has no class: distinctness would be a guess
-    comparable = judged and len(named) == len(right)
-    correct = float(len(right)) if judged else math.nan
-    row = {"samples": float(n), "correct": correct}
-    row |= {f"pass@{k}": float(passk.pass_at_k(n, len(right), k)) if judged else math.nan for k in ks}
-    row["distinct"] = float(len(classes)) if comparable else math.nan
+def success_row(
+    n: int, correct: int | None, classes: Sequence[int] | None, known: float, ks: Sequence[int]
+) -> dict[str, float]:
+    """The columns of one prompt that follow from counts.
+
+    `classes` are how often each correct solution was drawn. None for `correct` or `classes` is unknown, and so NaN.
+    """
+    row = {"samples": float(n), "correct": math.nan if correct is None else float(correct)}
+    row |= {f"pass@{k}": math.nan if correct is None else float(passk.pass_at_k(n, correct, k)) for k in ks}
+    row["distinct"] = math.nan if classes is None else float(len(classes))
     row["solutions"] = known
     row["coverage"] = row["distinct"] / known if known > 0 else math.nan
-    row["pairwise_difference"] = pair_difference(list(classes.values())) if comparable else math.nan
-    lengths = [length(rollout) for rollout in group]
-    row["length"] = float(np.mean(lengths))
+    row["pairwise_difference"] = math.nan if classes is None else pair_difference(classes)
+    return row
+
+
+def _summarise_prompt(group: list[Rollout], ks: Sequence[int], known: float) -> dict[str, float]:
+    n = len(group)
+    correct = sum(bool(r.correct) for r in group) if all(r.correct is not None for r in group) else None
+    row = success_row(n, correct, solution_counts(group), known, ks)
+    row["length"] = float(np.mean([length(rollout) for rollout in group]))
     row["truncated"] = sum(rollout.status == "truncated" for rollout in group) / n
     row["invalid"] = sum(rollout.canonical is None and rollout.answer is None for rollout in group) / n
     return row
+
+
+def solution_counts(group: Sequence[Rollout]) -> list[int] | None:
+    """How often each correct solution was drawn, the commonest first; None when that is unknown.
+
+    A correct rollout without a canonical form has no class: counting the others would be a guess.
+    """
+    right = [rollout.canonical for rollout in group if rollout.correct]
+    if any(rollout.correct is None for rollout in group) or None in right:
+        return None
+    return sorted(Counter(right).values(), reverse=True)
 
 
 def length(rollout: Rollout) -> float:
