@@ -59,8 +59,9 @@ def resolve_model(name: str) -> Path | str:
     An alias is fetched and converted on first use, into `POLYPATH_CACHE` (default `~/.cache/polypath`). Raises
     UserError for a name that is none of these, and when an alias cannot be fetched.
     """
-    if Path(name).is_dir():
-        return Path(name)
+    path = Path(name).expanduser()
+    if name and path.is_dir():
+        return path
     shipped = {path.name: path for path in SHIPPED.iterdir() if path.is_dir()} if SHIPPED.is_dir() else {}
     if name in shipped:
         return shipped[name]
@@ -148,13 +149,16 @@ def _convert_gguf(name: str, source: Path, made: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    from polypath.engines.loading import no_progress_bars
+
     print(f"Converting {source.name} to float32, once (about a minute) ...", file=sys.stderr)
-    model = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
-    # save_pretrained refuses what it believes to be still quantised.
-    vars(model).update(hf_quantizer=None, is_quantized=False)
-    del model.config.quantization_config
-    model.save_pretrained(made)
-    AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(made)
+    with no_progress_bars():
+        model = AutoModelForCausalLM.from_pretrained(source.parent, gguf_file=source.name, dtype=torch.float32)
+        # save_pretrained refuses what it believes to be still quantised.
+        vars(model).update(hf_quantizer=None, is_quantized=False)
+        del model.config.quantization_config
+        model.save_pretrained(made)
+        AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name).save_pretrained(made)
 
 
 def _is_intact(target: Path, alias: Alias) -> bool:

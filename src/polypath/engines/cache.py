@@ -33,7 +33,7 @@ class RowCache(Cache):
     def open(self, valid: Tensor) -> Tensor | None:
         """Reserve slots for the next forward, `valid` (R, q), and return its attention mask (R, 1, q, slots).
 
-        The mask is None where causal attention over all slots is what it would say.
+        None stands for a whole batch without padding, where plain causal attention says the same faster.
         """
         start = self.start = self.length
         self.length += valid.shape[1]
@@ -41,7 +41,9 @@ class RowCache(Cache):
             self._grow(max(self.length, self.valid.shape[1] * 3 // 2))
         self.valid[:, start : self.length] = valid
         known, width = self.valid[:, : self.length], valid.shape[1]
-        if (start == 0 or width == 1) and bool(known.all()):
+        if width == 1:
+            return known[:, None, None, :]
+        if start == 0 and bool(known.all()):
             return None
         slots = torch.arange(self.length, device=valid.device)
         own = slots[start:, None]

@@ -12,6 +12,7 @@ import torch
 
 from polypath.core.errors import UserError
 from polypath.engines.aliases import resolve_model
+from polypath.engines.loading import no_progress_bars
 from polypath.engines.memory import by_length
 
 MOST_TOKENS = 256  # what all-MiniLM-L6-v2 was trained for
@@ -36,8 +37,9 @@ class Embedder:
 
         path = str(resolve_model(name_or_path))
         try:
-            tokenizer = AutoTokenizer.from_pretrained(path)
-            model = AutoModel.from_pretrained(path, dtype=torch.float32)
+            with no_progress_bars():
+                tokenizer = AutoTokenizer.from_pretrained(path)
+                model = AutoModel.from_pretrained(path, dtype=torch.float32)
         except (OSError, ValueError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise UserError(f"model '{name_or_path}'", reason, "Check the name, or use the alias minilm.") from error

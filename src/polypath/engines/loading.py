@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,18 +25,40 @@ class LoraSpec:
     seed: int = 0
 
 
-def load_pair(base: str | Path, tokenizer_from: Path | None, dtype: str, attention: str) -> tuple[Any, Any]:
-    """The causal model at `base` and its tokenizer. Raises UserError when either cannot be loaded."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def load_pair(base: str | Path, tokenizer_from: Path | None, dtype: str, attention: str) -> tuple[Any, Any, str]:
+    """The causal model at `base`, its tokenizer, and the dtype it is stored in.
+
+    Raises UserError when one of them cannot be loaded.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(tokenizer_from or base))
-        model = AutoModelForCausalLM.from_pretrained(str(base), dtype=dtype, attn_implementation=attention)
+        with no_progress_bars():
+            tokenizer = AutoTokenizer.from_pretrained(str(tokenizer_from or base))
+            config = AutoConfig.from_pretrained(str(base))
+            stored = str(config.dtype or "float32").removeprefix("torch.")
+            model = AutoModelForCausalLM.from_pretrained(
+                str(base), config=config, dtype=dtype, attn_implementation=attention
+            )
     except (OSError, ValueError) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
         fix = "Check the name, the connection and the files, or use an alias such as smollm2."
         raise UserError(f"model '{base}'", reason, fix) from error
-    return model, tokenizer
+    return model, tokenizer, stored
+
+
+@contextmanager
+def no_progress_bars() -> Iterator[None]:
+    """Keep transformers' bars (one per load) out of the user's output."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def add_lora(model: Any, spec: LoraSpec, base: str) -> Any:

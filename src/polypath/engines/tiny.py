@@ -16,7 +16,7 @@ def word_tokenizer(vocabulary: Sequence[str]) -> Any:
 
     `<pad>`, `<eos>` and `<unk>` are put in front unless the vocabulary holds them. Raises UserError on repeated words.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     words = [special for special in (PAD, EOS, UNK) if special not in vocabulary] + list(vocabulary)
@@ -25,7 +25,6 @@ def word_tokenizer(vocabulary: Sequence[str]) -> Any:
         raise UserError("vocabulary", f"these words occur twice: {', '.join(repeated)}", "Give every word once.")
     backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    backend.decoder = decoders.WordPiece(prefix="", cleanup=False)  # an empty prefix: words joined by one blank
     return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token=PAD, eos_token=EOS, unk_token=UNK)
 
 

@@ -44,6 +44,7 @@ class TransformersPolicy:
         max_tokens: int = 16_384,
     ) -> None:
         self.model, self.tokenizer, self.name, self.packing = model.eval(), tokenizer, name, packing
+        self.stored_dtype = ""
         self.ledger, self.version, self.max_tokens = TokenLedger(), 0, max_tokens
         causal = model.get_base_model() if hasattr(model, "peft_config") else model
         self._trunk, self._lm_head, config = causal.base_model, causal.get_output_embeddings(), causal.config
@@ -83,7 +84,7 @@ class TransformersPolicy:
         base = str(adapter["base_model_name_or_path"]) if adapter else name_or_path
         device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         kind = "float32" if dtype == "auto" and device == "cpu" else dtype
-        model, tokenizer = load_pair(resolve_model(base), path if adapter else None, kind, attention)
+        model, tokenizer, stored = load_pair(resolve_model(base), path if adapter else None, kind, attention)
         if adapter:
             from peft import PeftModel
 
@@ -91,7 +92,7 @@ class TransformersPolicy:
         elif (spec := lora_spec(lora)) is not None:
             model = add_lora(model, spec, base)
         policy = cls(model.to(device), tokenizer, name=base, packing=packing)
-        policy.version = int(state.get("version", 0))
+        policy.version, policy.stored_dtype = int(state.get("version", 0)), stored
         if device == "cpu" and (threads != "auto" or "OMP_NUM_THREADS" not in os.environ):
             torch.set_num_threads(choose_threads(policy.num_parameters) if threads == "auto" else threads)
         return policy
@@ -120,12 +121,11 @@ class TransformersPolicy:
         trainable = sum(p.numel() for p in self.parameters())
         size = f"{self.num_parameters / 1e6:.3g} M parameters ({trainable / 1e6:.3g} M trainable)"
         kind = str(self.dtype).removeprefix("torch.")
-        stored = str(getattr(self.config, "dtype", None) or kind).removeprefix("torch.")
         where = f"{kind} on {self.device}"
         if self.device.type == "cpu":
             where += f" with {torch.get_num_threads()} thread(s)"
         packing = self.packing if self.full_attention else "dense"
-        note = f" (checkpoint stored in {stored})" if stored != kind else ""
+        note = f" (checkpoint stored in {self.stored_dtype})" if self.stored_dtype not in ("", kind) else ""
         return f"{self.name or self.config.model_type}: {size}, {where}{note}, packing {packing}"
 
     def new_cache(self, rows: int) -> RowCache | ModelCache:
