@@ -6,12 +6,11 @@ import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polypath.cli.doctor import host_memory
+from polypath.cli.doctor import host_memory, on_disk
 from polypath.cli.extras import missing_extras, pip_line
 from polypath.cli.output import emit, say
 from polypath.cli.train import choose_seeds, recipes
@@ -101,16 +100,13 @@ def calls(value: Any) -> Iterator[Call]:
 
 def memory_gib(recipe: Recipe) -> float | None:
     """Peak memory of one run by the engine's estimate; None when the model is not on this machine yet."""
-    from polypath.engines.aliases import resolve_model
     from polypath.engines.memory import estimate_memory, num_parameters_of
 
     loop = recipe.train or recipe.sft
     tokens = loop.tokens_per_microbatch if loop else 0
     name = getattr(recipe.model, "name", None)
-    if name is None:
-        return None
-    path = Path(resolve_model(name.format(seed=recipe.seed)))
-    if not (path / "config.json").is_file():
+    path = on_disk(name.format(seed=recipe.seed)) if name else None
+    if path is None:
         return None
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))
     parameters = num_parameters_of(path)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from polypath.cli.output import results_only
+from polypath.cli.output import emit, results_only
 
 EXAMPLE = "polypath demo --output report.html"
 
@@ -21,3 +21,7 @@ def command(
 
     with results_only():
         shown = demo(output)
+    if as_json:
+        emit({"comparison": shown.comparison.to_json(), "report": str(shown.page)})
+    else:
+        print(shown.text)

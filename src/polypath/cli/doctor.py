@@ -18,6 +18,8 @@ from polypath import __version__
 from polypath.cli.extras import extras, pip_line, version
 from polypath.cli.output import emit, table
 from polypath.core.registry import entries
+from polypath.engines.aliases import ALIASES, SHIPPED, cache_dir
+from polypath.engines.memory import SMALL_MODEL, choose_threads
 
 EXAMPLE = "polypath doctor"
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "numpy", "scipy", "pyarrow", "typer")
@@ -32,8 +34,8 @@ KNOWN_BAD = (  # package, versions, what goes wrong, what to do
 )
 PROBE = """
 import json, torch
-device = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-print(json.dumps({"device": device, "threads": torch.get_num_threads(), "torch": torch.__version__}))
+device = "cuda" if torch.cuda.is_available() else "cpu"
+print(json.dumps({"device": device, "torch": torch.__version__}))
 """
 PROBE_SECONDS = 60
 
@@ -60,11 +62,13 @@ def examine(deep: bool = False) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_gib": {"total": total, "free": free},
         "disk_free_gib": round(shutil.disk_usage(Path.cwd()).free / 2**30, 1),
-        "compute": probe() if deep else None,
+        "compute": compute(deep),
         "versions": {name: version(name) for name in PACKAGES},
         "extras": installed_extras(),
         "problems": problems(),
-        "methods": len(entries()),
+        "models": {name: "ready" if on_disk(name) else "fetched on first use" for name in (*ALIASES, *shipped())},
+        "cache": str(cache_dir()),
+        "functions": len(entries()),
     }
 
 
@@ -96,18 +100,39 @@ def host_memory() -> tuple[float | None, float | None]:
     return round(kib["MemTotal"] / 2**20, 1), round(kib["MemAvailable"] / 2**20, 1)
 
 
+def compute(deep: bool) -> dict[str, Any]:
+    """The device, dtype and threads that a run would choose; the device is torch's own word only when `deep`."""
+    seen = any(Path("/dev").glob("nvidia[0-9]*"))
+    found = probe() if deep else {"device": "a GPU, if torch can use it (see --deep)" if seen else "cpu"}
+    if found.get("device") == "cpu":
+        found |= {"dtype": "float32", "threads": choose_threads(SMALL_MODEL), "threads of a small model": 1}
+    return found
+
+
 def probe() -> dict[str, Any]:
     """What torch would compute on, asked in a process of its own so that a broken install cannot take us down."""
+    command = [sys.executable, "-c", PROBE]
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return {"error": f"torch did not start within {PROBE_SECONDS} s"}
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["torch cannot be started"])[-1]}
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
+
+
+def shipped() -> list[str]:
+    """Models that are part of the package."""
+    return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
+
+
+def on_disk(name: str) -> Path | None:
+    """Where a model's directory is, without fetching anything; None for what a run would fetch first."""
+    places = [Path(name), SHIPPED / name]
+    if name in ALIASES:
+        places += (cache_dir() / "models").glob(f"{name}-*/")
+    return next((place for place in places if (place / "config.json").is_file()), None)
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -117,8 +142,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"{facts['cores']} cores, {memory['free']} of {memory['total']} GiB memory free, "
         f"{facts['disk_free_gib']} GiB of disk free here",
     ]
-    if facts["compute"]:
-        lines.append("torch: " + ", ".join(f"{key} {value}" for key, value in facts["compute"].items()))
+    lines.append("a run would use: " + ", ".join(f"{key} {value}" for key, value in facts["compute"].items()))
     lines += ["", table(("package", "version"), list(facts["versions"].items()))]
     rows = [
         (name, "yes" if extra["installed"] else "no", "" if extra["installed"] else extra["pip"])
@@ -126,4 +150,5 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     ]
     lines += ["", table(("extra", "installed", "to install it"), rows)]
     lines += ["", *(f"problem: {p['package']}: {p['what']}. Run: {p['fix']}" for p in facts["problems"])]
-    return [*lines, f"{facts['methods']} named functions in the index."]
+    models = ", ".join(f"{name} ({state})" for name, state in facts["models"].items())
+    return [*lines, f"models: {models}; cache: {facts['cache']}", f"{facts['functions']} named functions in the index"]
