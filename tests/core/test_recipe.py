@@ -175,12 +175,16 @@ FRUITS = st.builds(
     ),
 )
 STAGES = st.lists(FRUITS | CUTS, max_size=3)
+ODD_TEXTS = [
+    "no", "1e-5", "null", "true", "2026-01-01", "1_0", "~", "0x1", "=", "<<", "", " lead", "trail ", "a\n b\n", "a: b",
+    "# no", "\x85", "a\u2028 b", "\ufeff", "\x00", "\t", "é😀", "- a", "'", '"', "%", "long " * 60,
+]  # fmt: skip
 RECIPES = st.builds(
     Recipe,
     task=FRUITS,
     policy=POLICIES,
     seed=st.integers(),
-    name=st.none() | st.text() | st.sampled_from(["no", "1e-5", "null", "true", "2026-01-01", "1_0", "~", "0x1", "="]),
+    name=st.none() | st.text() | st.sampled_from(ODD_TEXTS),
     chat=st.booleans(),
     alpha=NUMBERS | SCHEDULES,
     stages=STAGES,
@@ -191,7 +195,7 @@ RECIPES = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(RECIPES)
 def test_a_dumped_recipe_resolves_to_an_equal_one(folder: Path, instance: Recipe) -> None:
     again = recipe(folder, dump(instance))
@@ -206,6 +210,12 @@ class Knobs:
     b: int = 0
     c: int = 0
     d: int = 0
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS)
+def test_odd_texts_stay_texts(folder: Path, text: str) -> None:
+    instance = Recipe(Call("fruit", "apple"), Policy(text), weights={text: 1.0})
+    assert recipe(folder, dump(instance)) == instance
 
 
 SETTINGS = st.dictionaries(st.sampled_from("abcd"), st.integers(1, 9))

@@ -85,5 +85,11 @@ class _Dumper(yaml.SafeDumper):
             return "not a text"
         return tag
 
+    def represent_scalar(self, tag: str, value: str, style: str | None = None) -> Any:
+        # PyYAML folds these rare line breaks into blanks unless they are escaped.
+        if any(mark in value for mark in "\x85\u2028\u2029"):
+            style = '"'
+        return super().represent_scalar(tag, value, style)
+
     def ignore_aliases(self, data: Any) -> bool:
         return True
