@@ -63,7 +63,7 @@ def test_the_table_says_what_the_picture_shows():
 
 
 def test_numbers_and_ticks():
-    assert [number(x) for x in (math.nan, 0, 0.5, 12.345, 1234.5)] == ["–", "0", "0.500", "12.35", "1,234"]
+    assert [number(x) for x in (math.nan, 0, 0.5, 12.345, 1234.5)] == ["–", "0.000", "0.500", "12.35", "1,234"]
     assert ticks(-0.3, 0.3) == pytest.approx([-0.2, 0, 0.2]) or len(ticks(-0.3, 0.3)) > 2
     assert ticks(2.0, 2.0) == [2.0]
     assert log_ticks(1, 64) == [1, 4, 16, 64]

@@ -69,12 +69,12 @@ class Figure:
                 continue
             for i, (x, y) in enumerate(zip(s.x, s.y, strict=True)):
                 band = [number(s.low[i]), number(s.high[i])] if s.low else ["", ""] if banded else []
-                rows.append([s.name, number(x), number(y), *band])
+                rows.append([s.name, short(x), number(y), *band])
         return headers, rows
 
 
 def number(x: float, *, sign: bool = False) -> str:
-    """Three significant decimals, an undefined value as a dash, whole large numbers with separators.
+    """Three decimals, fewer for large numbers, a dash for an undefined value.
 
     >>> number(0.12345), number(-0.5, sign=True), number(1234567), number(float("nan"))
     ('0.123', '-0.500', '1,234,567', '–')
@@ -83,8 +83,16 @@ def number(x: float, *, sign: bool = False) -> str:
         return "–"
     if abs(x) >= 100:
         return f"{x:{'+' if sign else ''},.0f}"
-    digits = 0 if float(x).is_integer() and not sign else 2 if abs(x) >= 10 else 3
-    return f"{x:{'+' if sign else ''}.{digits}f}"
+    return f"{x:{'+' if sign else ''}.{2 if abs(x) >= 10 else 3}f}"
+
+
+def short(x: float) -> str:
+    """A coordinate as an axis shows it.
+
+    >>> short(16.0), short(0.25), short(12000.0)
+    ('16', '0.25', '12,000')
+    """
+    return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:.4g}"
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:

@@ -14,9 +14,9 @@ from polypath.report.figure import Figure, number
 from polypath.report.svg import render, swatch
 
 LEGEND = (
-    "Differences are paired over seeds and problems; small figures are single seeds. Intervals are 95 %: bootstrap "
-    "resamples seeds and problems, t is over seeds (over problems with one seed). Bold and coloured: the bootstrap "
-    "interval excludes zero."
+    "Differences are paired over seeds and problems; the small figures below them are the single seeds. The interval "
+    "resamples seeds and problems (bootstrap); t below it is over seeds, or over problems where there is one seed. "
+    "Bold and coloured: the bootstrap interval excludes zero."
 )
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -125,7 +125,7 @@ def _differences(comparison: Comparison) -> str:
     cards = []
     for arm, baseline in dict.fromkeys((d.arm, d.baseline) for d in comparison.differences):
         rows = "".join(_difference_row(comparison.difference(arm, m, baseline=baseline)) for m in metrics)
-        head = "".join(f'<th scope="col">{h}</th>' for h in ("", "difference", "bootstrap", "t"))
+        head = "".join(f'<th scope="col">{h}</th>' for h in ("", "difference", "95 % interval"))
         cards.append(f'<div class="card"><h3>{escape(arm)} − {escape(baseline)}</h3>{_scroll("", head, rows)}</div>')
     text = f'<p class="small soft">{escape(LEGEND)}</p>'
     return f'{text}<div class="grid2">{"".join(cards)}</div>'
@@ -136,12 +136,11 @@ def _difference_row(d: Difference) -> str:
     judged = d.metric != "length" and sure
     direction = (" up" if d.value > 0 else " down") if judged else ""
     each = " ".join(number(x, sign=True) for x in d.per_seed.values()) if len(d.per_seed) > 1 else ""
-    cells = [interval(d.bootstrap), interval(d.t)]
+    t = f"t {interval(d.t)}" if interval(d.t) else ""
     return (
         f"<tr><td>{escape(COLUMNS.get(d.metric, d.metric))}</td>"
         f'<td class="value{sure}{direction}">{number(d.value, sign=True)}<span class="small">{escape(each)}</span></td>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        + "</tr>"
+        f'<td>{escape(interval(d.bootstrap))}<span class="small">{escape(t)}</span></td></tr>'
     )
 
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterator
 from html import escape
 
-from polypath.report.figure import Figure, Series, log_ticks, number, ticks
+from polypath.report.figure import Figure, Series, log_ticks, number, short, ticks
 
 WIDTH, HEIGHT = 480, 320
-LEFT, RIGHT, TOP, BOTTOM = 52, 14, 12, 44
+LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 46
 PALETTE = 8
 Scale = Callable[[float], float]
 
@@ -43,10 +43,10 @@ def _axes(figure: Figure, x_scale: Scale, y_scale: Scale) -> Iterator[str]:
     bottom = HEIGHT - BOTTOM
     for y in ticks(*figure.y_range()):
         yield f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y_scale(y):.1f}" y2="{y_scale(y):.1f}"/>'
-        yield f'<text class="tick" x="{LEFT - 7}" y="{y_scale(y) + 4:.1f}" text-anchor="end">{_tick(y)}</text>'
+        yield f'<text class="tick" x="{LEFT - 7}" y="{y_scale(y) + 4:.1f}" text-anchor="end">{short(y)}</text>'
     for x in log_ticks(*figure.x_range()) if figure.log_x else ticks(*figure.x_range()):
         yield f'<line class="axis" x1="{x_scale(x):.1f}" x2="{x_scale(x):.1f}" y1="{bottom}" y2="{bottom + 4}"/>'
-        yield f'<text class="tick" x="{x_scale(x):.1f}" y="{bottom + 18}" text-anchor="middle">{_tick(x)}</text>'
+        yield f'<text class="tick" x="{x_scale(x):.1f}" y="{bottom + 18}" text-anchor="middle">{short(x)}</text>'
     yield f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom}" y2="{bottom}"/>'
     middle = (LEFT + WIDTH - RIGHT) / 2
     yield f'<text class="name" x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(figure.x_label)}</text>'
@@ -88,7 +88,7 @@ def _points(series: Series, x_scale: Scale, y_scale: Scale) -> Iterator[str]:
     if series.kind == "line" and len(series.x) > 24:
         return
     for i in _finite(series):
-        tip = f"{series.name}: {number(series.x[i])}, {number(series.y[i])}"
+        tip = f"{series.name}: {short(series.x[i])}, {number(series.y[i])}"
         if series.low:
             tip += f" [{number(series.low[i])}, {number(series.high[i])}]"
         shape = _marker(series.colour, x_scale(series.x[i]), y_scale(series.y[i]), size)
@@ -126,7 +126,3 @@ def swatch(colour: int) -> str:
 
 def _colour(series: Series) -> str:
     return f"c{series.colour % PALETTE}"
-
-
-def _tick(x: float) -> str:
-    return f"{x:,.0f}" if abs(x) >= 1000 else f"{x:g}"
