@@ -34,7 +34,21 @@ def test_a_study_directory_becomes_arms_and_seeds(tmp_path):
     d = result.difference("grpo", "pass@1")
     assert d.value == pytest.approx(-0.5) and d.n_prompts == 2 and d.unit == "seeds"
     assert result.value("grpo", "coverage").value == 0.5
-    assert result.tokens == {"base": 300, "grpo": 450} and any("unequal budgets" in note for note in result.notes)
+    assert result.tokens == {"base": 100, "grpo": 150} and any("unequal budgets" in note for note in result.notes)
+
+
+def test_an_untrained_arm_is_the_start_that_the_control_is_compared_with(tmp_path):
+    for arm, right, tokens in (("start", 2, None), ("grpo", 3, 100), ("rarity", 3, 101)):
+        write_run(tmp_path / arm / "seed-0", right, tokens=tokens)
+    (tmp_path / "rarity" / "seed-0" / "recipe.yaml").write_text("control: grpo\n", encoding="utf-8")
+    result = compare_runs([tmp_path])
+    assert list(result.arms) == ["start", "grpo", "rarity"] and result.baseline == "grpo"
+    assert {(d.arm, d.baseline) for d in result.differences} == {("grpo", "start"), ("rarity", "grpo")}
+    assert result.tokens == {"start": 0, "grpo": 100, "rarity": 101}
+    assert not any("unequal" in note for note in result.notes)
+    assert [(d.arm, d.baseline) for d in compare_runs([tmp_path], baseline="start").differences][:1] == [
+        ("grpo", "start")
+    ]
 
 
 def test_files_and_repeated_arms(tmp_path):

@@ -26,7 +26,8 @@ def make_study(root, *, prompts=12, samples=32, seeds=3, steps=40):
             rows = []
             for step in range(steps):
                 accuracy = 0.25 + (p_correct - 0.25) * step / steps + rng.gauss(0, 0.02)
-                rows.append({"step": step, "correct": accuracy, "generated_tokens": 3584, "length": 14.0})
+                if arm != "start":  # the start is evaluated, and not trained
+                    rows.append({"step": step, "correct": accuracy, "generated_tokens": 3584, "length": 14.0})
                 if step % 10 == 0:
                     collapse = 3.5 - 0.5 * peak * step / steps
                     rows.append({"step": step, "eval/pass@1": accuracy, "eval/distinct": collapse})

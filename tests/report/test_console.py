@@ -8,17 +8,17 @@ def test_table_differences_frontier_and_notes(study):
     text = render(compare_runs([study], baseline="grpo", samples=200))
     lines = text.splitlines()
     assert lines[0].split() == ["arm", "pass@1", "pass@4", "pass@16", "distinct", "coverage", "differ", "length"]
-    assert [line.split("  ")[0] for line in lines[2:5]] == ["grpo", "rarity 1", "start"]
+    assert [line.split("  ")[0] for line in lines[2:5]] == ["start", "grpo", "rarity 1"]
     assert "3 seed(s), 12 problems, 32 samples of each problem." in text
-    assert "start - grpo" in lines and "rarity 1 - grpo" in lines
-    row = next(line for line in lines[lines.index("start - grpo") :] if line.startswith("distinct"))
-    assert row.split()[1].startswith("+") and row.endswith("*=")
+    assert "grpo - start" in lines and "rarity 1 - grpo" in lines
+    row = next(line for line in lines[lines.index("grpo - start") :] if line.startswith("distinct"))
+    assert row.split()[1].startswith("-") and row.endswith("*=")
     assert "On the Pareto line, from accurate to diverse: grpo" in text
 
 
 def test_one_seed_is_descriptive_and_has_no_seed_signs(study):
-    text = render(compare_runs([study / arm / "seed-0" for arm in ("grpo", "start")], samples=200))
-    assert "Note: start - grpo: 1 paired seed(s), descriptive only." in text
+    text = render(compare_runs([study / arm / "seed-0" for arm in ("grpo", "rarity 1")], samples=200))
+    assert "Note: rarity 1 - grpo: 1 paired seed(s), descriptive only." in text
     assert not any(line.endswith("=") for line in text.splitlines())
 
 

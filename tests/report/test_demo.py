@@ -32,7 +32,7 @@ def test_every_number_is_computed_again_from_the_counts(runs, recording):
     loaded = load_recording(recording)
     assert [(r.arm, r.seed) for r in loaded.runs] == [(r.arm, r.seed) for r in runs]
     for was, now in zip(runs, loaded.runs, strict=True):
-        assert now.summary.prompt_ids == was.summary.prompt_ids and now.tokens == was.tokens
+        assert now.summary.prompt_ids == was.summary.prompt_ids and now.trained_tokens == was.trained_tokens
         assert now.summary.table.keys() == was.summary.table.keys()
         for name, column in was.summary.table.items():
             assert np.allclose(now.summary[name], column, atol=1e-5, equal_nan=True), name

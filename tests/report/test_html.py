@@ -82,9 +82,9 @@ def test_inert_json_round_trips(text):
 def test_groups_count_equal_answers_once_and_agree_on_colours(report):
     group = report.groups[0]
     assert group["kind"] == "evaluation" and [arm["name"] for arm in group["arms"]] == [
+        "start, seed 0",
         "grpo, seed 0",
         "rarity 1, seed 0",
-        "start, seed 0",
     ]
     for arm in group["arms"]:
         assert sum(row["count"] for row in arm["rows"]) == arm["n"] == 32

@@ -229,6 +229,6 @@ def _token_notes(tokens: Mapping[str, float], pairs: Sequence[tuple[str, str]], 
     notes = []
     for arm, baseline in pairs:
         a, b = tokens.get(arm, math.nan), tokens.get(baseline, math.nan)
-        if b > 0 and abs(a / b - 1) > tolerance:
+        if min(a, b) > 0 and abs(a / b - 1) > tolerance:  # an arm without any is a starting point, not a rival
             notes.append(f"{arm} generated {a:,.0f} tokens, {baseline} {b:,.0f} ({a / b - 1:+.0%}): unequal budgets")
     return notes

@@ -34,10 +34,14 @@ class Run:
     metrics: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def tokens(self) -> float:
-        """Tokens generated in training, or in the evaluation when nothing was trained; NaN when not recorded."""
-        trained = [row["generated_tokens"] for row in self.metrics if "generated_tokens" in row]
-        return float(sum(trained)) if trained else float((self.summary["samples"] * self.summary["length"]).sum())
+    def trained_tokens(self) -> float:
+        """Tokens generated in training, 0 when nothing was trained."""
+        return float(sum(row.get("generated_tokens", 0.0) for row in self.metrics))
+
+    @property
+    def sampled_tokens(self) -> float:
+        """Tokens generated in the final evaluation; NaN when they were not recorded."""
+        return float((self.summary["samples"] * self.summary["length"]).sum())
 
     def rollouts(self) -> list[Rollout]:
         """The final evaluation's rollouts, read anew."""
@@ -125,22 +129,30 @@ def compare_loaded(
     samples: int = 4000,
     seed: int = 0,
 ) -> Comparison:
-    """`compare_runs` for runs that were already read."""
-    tokens: dict[str, float] = {}
-    for run in runs:
-        tokens[run.arm] = tokens.get(run.arm, 0.0) + run.tokens
-    known = {arm: total for arm, total in tokens.items() if not math.isnan(total)}
+    """`compare_runs` for runs that were already read.
+
+    Arms that were not trained, among others that were, are starting points: they are shown first, and the baseline
+    is compared with them, for that difference is what training did. Then comes the baseline, then the other arms.
+    """
+    baseline = baseline or _control(runs) or runs[0].arm
     arms = arms_of(runs)
-    baseline = baseline or _control(runs)
-    return compare(
-        dict(sorted(arms.items(), key=lambda item: item[0] != baseline)),  # the baseline is shown first
-        baseline=baseline,
-        pairs=pairs,
-        metrics=metrics,
-        tokens=known,
-        samples=samples,
-        seed=seed,
-    )
+    tokens = mean_tokens(runs)
+    starts = [arm for arm in arms if arm != baseline and tokens.get(arm) == 0.0]
+    arms = dict(sorted(arms.items(), key=lambda item: (item[0] not in starts, item[0] != baseline)))
+    if pairs is None and baseline in arms:
+        trained = [arm for arm in arms if arm not in starts and arm != baseline]
+        pairs = [*((baseline, start) for start in starts), *((arm, baseline) for arm in trained)]
+    return compare(arms, baseline=baseline, pairs=pairs, metrics=metrics, tokens=tokens, samples=samples, seed=seed)
+
+
+def mean_tokens(runs: Sequence[Run]) -> dict[str, float]:
+    """Known generated tokens per run of each arm: in training, or in the evaluation when no arm was trained."""
+    trained = any(run.trained_tokens > 0 for run in runs)
+    tokens: dict[str, list[float]] = {}
+    for run in runs:
+        tokens.setdefault(run.arm, []).append(run.trained_tokens if trained else run.sampled_tokens)
+    means = {arm: sum(values) / len(values) for arm, values in tokens.items()}
+    return {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
 
 
 def _control(runs: Sequence[Run]) -> str:

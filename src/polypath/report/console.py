@@ -37,6 +37,7 @@ def render(comparison: Comparison, *, ks: Sequence[int] = SHOWN_KS) -> str:
 
 INTERVALS = (
     "Intervals are 95 %. Bootstrap: seeds and problems resampled. t: over seeds, or over problems with one seed.\n"
+    "p: of the t test, adjusted for the number of pairs (Holm). "
     "* the bootstrap interval excludes zero; = all seeds agree in sign."
 )
 
@@ -56,7 +57,7 @@ def describe_sample(comparison: Comparison) -> str:
     seeds = _span([len(runs) for runs in comparison.arms.values()])
     text = f"{seeds} seed(s), {problems} problems, {samples} samples of each problem."
     if comparison.tokens:
-        text += "\nGenerated tokens: " + ", ".join(f"{a} {n:,.0f}" for a, n in comparison.tokens.items()) + "."
+        text += "\nGenerated tokens per run: " + ", ".join(f"{a} {n:,.0f}" for a, n in comparison.tokens.items()) + "."
     return text
 
 
@@ -82,8 +83,8 @@ def _difference_rows(differences: Sequence[Difference]) -> tuple[list[str], list
     for d in differences:
         marks = ("*" if d.bootstrap.excludes_zero else "") + ("=" if d.same_sign and len(d.per_seed) > 1 else "")
         name = COLUMNS.get(d.metric, d.metric)
-        rows.append([name, number(d.value, sign=True), interval(d.bootstrap), interval(d.t), marks])
-    return ["", "difference", "bootstrap", "t", ""], rows
+        rows.append([name, number(d.value, sign=True), interval(d.bootstrap), interval(d.t), number(d.p_holm), marks])
+    return ["", "difference", "bootstrap", "t", "p Holm", ""], rows
 
 
 def _span(values: Sequence[int]) -> str:
