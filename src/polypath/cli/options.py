@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
-from polypath.core.document import scalar
+from polypath.core.document import parse_value
 from polypath.core.errors import UserError
 
 
@@ -17,7 +15,7 @@ def knob_values(overrides: Sequence[str]) -> dict[str, Any]:
     >>> knob_values(["alpha=1e-5", "scale=none", "ks=[1, 4]"])
     {'alpha': 1e-05, 'scale': 'none', 'ks': [1, 4]}
     """
-    return {name: _value(text, name) for name, text in pairs("-o", overrides).items()}
+    return {name: parse_value(text, f"-o {name}") for name, text in pairs("-o", overrides).items()}
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
@@ -29,12 +27,3 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
             raise UserError(option, f"'{pair}' is not name=value", f"Write {option} name=value.")
         found[name.strip()] = text.strip()
     return found
-
-
-def _value(text: str, name: str) -> Any:
-    if not text.startswith(("[", "{", "'", '"')):
-        return scalar(text)
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise UserError(f"-o {name}", f"'{text}' is not YAML", "Check its brackets and quotes.") from None
