@@ -32,7 +32,7 @@ def test_a_street_is_as_wide_as_its_share():
         if "way" in line.get("class")
     }
     assert ways["A1–B1: 75%"] == pytest.approx(3 * ways["A1–A2: 25%"], rel=0.05)
-    assert "4 correct routes, 2 different" in html and "A1 start" in html and "&lt;grpo&gt;" in html
+    assert "4 correct routes, 2 different" in html and ">start<" in html and "&lt;grpo&gt;" in html
     up = {c.get("cy") for c in figure.iter("circle")}
     assert len(up) == 2  # two rows of towns
 
@@ -55,7 +55,7 @@ def test_runs_of_the_routes_task_get_one_map_per_arm(tmp_path):
     write_run(tmp_path / "base" / "seed-0", ["A1 B1 B2", "A1 A2 B2"])
     write_run(tmp_path / "grpo" / "seed-0", ["A1 B1 B2", "A1 B1 B2"])
     maps = route_pictures([load_run(tmp_path / arm / "seed-0") for arm in ("base", "grpo")])
-    assert len(maps) == 2 and "2 different" in maps[0] and "1 different" in maps[1] and "A1 start" in maps[0]
+    assert len(maps) == 2 and "2 different" in maps[0] and "1 different" in maps[1] and ">start<" in maps[0]
 
 
 def test_other_tasks_have_no_map(study):

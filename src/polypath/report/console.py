@@ -66,6 +66,15 @@ def interval(e: Estimate, *, sign: bool = True) -> str:
     return f"[{number(e.low, sign=sign)}, {number(e.high, sign=sign)}]" if e.low == e.low else ""
 
 
+def probability(p: float) -> str:
+    """A p-value; a dash when it is undefined.
+
+    >>> probability(0.0421), probability(1e-9)
+    ('0.042', '<0.001')
+    """
+    return "<0.001" if p < 0.0005 else number(p)
+
+
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns of text: the first to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
@@ -83,7 +92,9 @@ def _difference_rows(differences: Sequence[Difference]) -> tuple[list[str], list
     for d in differences:
         marks = ("*" if d.bootstrap.excludes_zero else "") + ("=" if d.same_sign and len(d.per_seed) > 1 else "")
         name = COLUMNS.get(d.metric, d.metric)
-        rows.append([name, number(d.value, sign=True), interval(d.bootstrap), interval(d.t), number(d.p_holm), marks])
+        rows.append(
+            [name, number(d.value, sign=True), interval(d.bootstrap), interval(d.t), probability(d.p_holm), marks]
+        )
     return ["", "difference", "bootstrap", "t", "p Holm", ""], rows
 
 

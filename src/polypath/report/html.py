@@ -36,7 +36,7 @@ def page(
     sections = [
         ("result", "Result", _result(comparison)),
         ("figures", "Success and diversity", _grid(figures, "grid2", lead)),
-        ("map", "On the map", f'<div class="grid2">{"".join(pictures)}</div>' if pictures else ""),
+        ("map", "On the map", f'<div class="grid3">{"".join(pictures)}</div>' if pictures else ""),
         ("differences", "Paired differences", _differences(comparison)),
         ("curves", "Over training", _grid(curves, "grid3")),
         ("browse", "Groups", _browser(len(groups)) if groups else ""),

@@ -13,12 +13,14 @@ from polypath.core.recipe import resolve
 from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
 from polypath.evaluate.runs import Run
+from polypath.report.svg import PALETTE
 from polypath.train.config import Recipe
 
 Town = str
 Coordinates = Mapping[Town, tuple[float, float]]
 Street = tuple[Town, Town]
 STEP, MARGIN, WIDEST = 70, 40, 15.0
+LABEL = 40  # room for the marks of the last column
 
 
 def street_shares(routes: Sequence[Sequence[Town]]) -> dict[frozenset[Town], float]:
@@ -49,12 +51,17 @@ def map_figure(
         for town, (x, y) in coordinates.items()
     }
     width, height = (2 * MARGIN + STEP * (max(v) - min(v)) for v in (columns, rows))
-    lines = [_street(at[a], at[b], shares.get(frozenset((a, b)), 0.0), f"{a}–{b}", colour) for a, b in streets]
+    streets = list(streets)
+    lines = [_line(at[a], at[b], 'class="grid" stroke-width="2"') for a, b in streets]
+    walked = [(a, b, shares[frozenset((a, b))]) for a, b in streets if frozenset((a, b)) in shares]
+    lines += [_way(at[a], at[b], share, f"{a}–{b}", colour) for a, b, share in walked]  # above all bare streets
     towns = [_town(town, place, marks.get(town, ""), colour) for town, place in at.items()]
     different = len({tuple(route) for route in routes})
     text = f"{len(routes)} correct routes, {different} different"
     caption = f'{escape(name)} <span class="soft small">{text}</span>'
-    drawing = f'<svg viewBox="0 0 {width:g} {height:g}" role="img" class="plot" aria-label="{escape(name)}: {text}">'
+    drawing = (
+        f'<svg viewBox="0 0 {width + LABEL:g} {height:g}" role="img" class="plot" aria-label="{escape(name)}: {text}">'
+    )
     ways = _ways(routes)
     return f"<figure><figcaption>{caption}</figcaption>{drawing}{''.join(lines)}{''.join(towns)}</svg>{ways}</figure>"
 
@@ -99,24 +106,24 @@ def _routes(rollouts: Iterable[Rollout]) -> dict[str, list[tuple[Town, ...]]]:
     return found
 
 
-def _street(a: tuple[float, float], b: tuple[float, float], share: float, name: str, colour: int) -> str:
-    ends = f'x1="{a[0]:g}" y1="{a[1]:g}" x2="{b[0]:g}" y2="{b[1]:g}"'
-    base = f'<line class="grid" stroke-width="2" {ends}/>'
-    if not share:
-        return base
-    width = max(1.5, WIDEST * share)
-    title = f"<title>{escape(name)}: {share:.0%}</title>"
-    return f'{base}<line class="way c{colour % 8}" stroke-width="{width:.1f}" {ends}>{title}</line>'
+def _line(a: tuple[float, float], b: tuple[float, float], look: str, inside: str = "") -> str:
+    return f'<line {look} x1="{a[0]:g}" y1="{a[1]:g}" x2="{b[0]:g}" y2="{b[1]:g}">{inside}</line>'
+
+
+def _way(a: tuple[float, float], b: tuple[float, float], share: float, name: str, colour: int) -> str:
+    """A street as wide as its share, with a visible least width."""
+    look = f'class="way c{colour % PALETTE}" stroke-width="{max(1.5, WIDEST * share):.1f}"'
+    return _line(a, b, look, f"<title>{escape(name)}: {share:.0%}</title>")
 
 
 def _town(town: Town, place: tuple[float, float], mark: str, colour: int) -> str:
     x, y = place
-    look, radius = ("dot c" + str(colour % 8), 9) if mark else ("town", 5)
-    label = f"{town} {mark}" if mark else town
+    look, radius = (f"dot c{colour % PALETTE}", 9) if mark else ("town", 5)
+    label = mark or town
     weight = "label" if mark else "tick"
     return (
         f'<circle class="{look}" cx="{x:g}" cy="{y:g}" r="{radius}"/>'
-        f'<text class="{weight} c{colour % 8}" x="{x + 11:g}" y="{y - 9:g}">{escape(label)}</text>'
+        f'<text class="{weight} c{colour % PALETTE}" x="{x + 11:g}" y="{y - 9:g}">{escape(label)}</text>'
     )
 
 
