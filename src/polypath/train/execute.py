@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from polypath import credit
+from polypath.core import registry
 from polypath.core.errors import UserError
 from polypath.core.files import atomic_write, to_json
 from polypath.core.recipe import Call
@@ -90,6 +92,7 @@ def train_reinforced(
     """The reinforcement-learning part of a run."""
     if processes.is_main:
         truncate(run, saved["step"] if saved else 0)
+    processes.wait()
     session = build_session(recipe, task, policy, run, processes, saved)
     curve = task.prompts("dev", n=recipe.evaluate.curve_prompts, seed=0) if recipe.evaluate else []
 
@@ -122,7 +125,7 @@ def build_session(
     pool: list[Prompt] = task.prompts("train", n=config.prompt_pool, seed=0)
     pipeline = credit.build(recipe.credit, providers={"embeddings": policy.embed})
     params = sampling_params(recipe)
-    loss = recipe.loss or pipeline.loss or Call("loss", "policy_clip", {})
+    loss = with_length(recipe.loss or pipeline.loss or Call("loss", "policy_clip", {}), params.max_new_tokens)
     learner = Learner(policy, recipe.optim, config.steps * config.updates_per_batch, processes)
     session = Session(
         recipe=recipe,
@@ -134,7 +137,7 @@ def build_session(
         learner=learner,
         objective=Objective(policy, loss, config, params.temperature, reference=starting_policy(recipe)),
         run=run,
-        writer=RolloutWriter(run.rollouts),
+        writer=RolloutWriter(run.rollouts) if processes.is_main else None,
         processes=processes,
     )
     if saved is not None:
@@ -142,6 +145,14 @@ def build_session(
         session.memory.load_state_dict(saved["memory"])
         session.start = saved["step"]
     return session
+
+
+def with_length(loss: Call, max_new_tokens: int) -> Call:
+    """Fill a loss's `constant_length` with the longest completion there can be, where the recipe leaves it open."""
+    knobs = registry.entry(loss.kind, loss.name).knobs
+    if "constant_length" not in knobs or loss.knobs.get("constant_length") is not None:
+        return loss
+    return replace(loss, knobs={**loss.knobs, "constant_length": max_new_tokens})
 
 
 def starting_policy(recipe: Recipe) -> TransformersPolicy | None:

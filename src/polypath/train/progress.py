@@ -16,8 +16,8 @@ FILE_SECONDS = 1.0
 class RunProgress:
     """Shows the steps of a run on stderr and keeps `progress.json` at most a second old."""
 
-    def __init__(self, run: RunDir, steps: int, *, enabled: bool = True) -> None:
-        self.run, self.steps, self.done = run, steps, 0
+    def __init__(self, run: RunDir, steps: int, *, enabled: bool = True, writes: bool = True) -> None:
+        self.run, self.steps, self.done, self.writes = run, steps, 0, writes
         self.display = Progress(steps or None, run.path.name, enabled=enabled)
         self._written = 0.0
         self._fields: dict[str, Any] = {}
@@ -42,7 +42,8 @@ class RunProgress:
 
     def _write(self, phase: str) -> None:
         self._written = time.monotonic()
-        self.run.write_progress({"phase": phase, "done": self.done, "steps": self.steps, **self._fields})
+        if self.writes:
+            self.run.write_progress({"phase": phase, "done": self.done, "steps": self.steps, **self._fields})
 
     def __enter__(self) -> RunProgress:
         self.display.__enter__()

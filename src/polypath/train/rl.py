@@ -40,7 +40,7 @@ class Session:
     learner: Learner
     objective: Objective
     run: RunDir
-    writer: RolloutWriter
+    writer: RolloutWriter | None  # None on the processes that do not write
     processes: Processes
     memory: Memory = field(default_factory=Memory)
     start: int = 0
@@ -61,12 +61,13 @@ def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch
     config, seen = session.config, session.run.read_metrics()
     every = session.recipe.evaluate.every if session.recipe.evaluate else None
     for step in range(session.start, config.steps):
-        if every and step % every == 0:
-            _append(session, {"step": step, **evaluate(step)})
+        if every and step % every == 0 and session.processes.is_main:
+            session.run.append_metrics({"step": step, **evaluate(step)})
         began = time.perf_counter()
         metrics = train_step(session, step)
         seen.append(metrics)
-        _append(session, metrics)
+        if session.processes.is_main:
+            session.run.append_metrics(metrics)
         watch(step, {**metrics, "seconds": time.perf_counter() - began})
         done = step + 1
         stop = config.early_stop is not None and should_stop(seen, config.early_stop)
@@ -76,11 +77,6 @@ def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch
         if stop:
             return done
     return config.steps
-
-
-def _append(session: Session, metrics: dict[str, Any]) -> None:
-    if session.processes.is_main:
-        session.run.append_metrics(metrics)
 
 
 def train_step(session: Session, step: int) -> dict[str, float]:
@@ -96,7 +92,7 @@ def train_step(session: Session, step: int) -> dict[str, float]:
     check_failures(failed, len(batch.rollouts()), config.failure_tolerance, failures.first)
     credit = session.pipeline(batch, step=step, memory=session.memory)
     attach(batch, credit)
-    if processes.is_main and step % config.rollouts_every == 0:
+    if session.writer is not None and step % config.rollouts_every == 0:
         session.writer.write(batch.rollouts())
     update = session.objective.update(session.learner, batch, credit, processes)
     return {"step": step, **rollout_metrics(batch.rollouts()), **credit.metrics, **update}

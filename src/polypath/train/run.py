@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,7 +48,11 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
     model = recipe.model
     seeded = replace(model, name=model.name.format(seed=recipe.seed)) if isinstance(model, ModelConfig) else model
     recipe = replace(recipe, model=seeded, arms={}, seeds=[])
-    directory = RunDir.open(request.output, dump(recipe), digest(recipe), request.resume, seed=recipe.seed)
+    is_main = int(os.environ.get("RANK", "0")) == 0  # set by `accelerate launch`; only one process writes the run
+    if is_main:
+        directory = RunDir.open(request.output, dump(recipe), digest(recipe), request.resume, seed=recipe.seed)
+    else:
+        directory = RunDir(request.output)
     with directory:
         task: Task = recipe.task.bind()()
         threads = seeded.threads if isinstance(seeded, ModelConfig) else None
@@ -56,7 +61,7 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
         from polypath.train.execute import execute
 
         steps = recipe.train.steps if recipe.train else recipe.sft.steps if recipe.sft else 0
-        with RunProgress(directory, steps, enabled=show_progress) as progress:
+        with RunProgress(directory, steps, enabled=show_progress and is_main, writes=is_main) as progress:
             execute(recipe, task, directory, summarise=summarise, progress=progress)
     return directory
 
