@@ -117,3 +117,9 @@ def test_the_chat_template_is_applied_once():
     assert decode(tokenizer, encode_prompt(tokenizer, "hi", True, "be brief")) == "system be brief user hi assistant"
     with pytest.raises(UserError, match="system"):
         encode_prompt(tokenizer, "hi", False, "be brief")
+
+
+def test_an_unreachable_hub_is_the_users_error(monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(UserError, match="nobody/nothing"):
+        TransformersPolicy.load("nobody/nothing")

@@ -12,7 +12,7 @@ from typing import Any
 from polypath.core.errors import UserError, did_you_mean, missing_extra
 
 RECURRENT = ("ssm_cfg", "state_size", "mamba_d_state", "linear_num_key_heads")  # marks of state-space layers
-PLAIN_ATTENTION = {"full_attention", None}
+PLAIN_ATTENTION = {"full_attention", "global", None}
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ def load_pair(base: str | Path, tokenizer_from: Path | None, dtype: str, attenti
             )
     except (OSError, ValueError) as error:
         reason = str(error).strip().split("\n")[0].rstrip(".")
+        if "attn_implementation" in str(error):
+            raise UserError(f"model '{base}'", f"does not support attention: {attention}", "Use eager.") from error
         fix = "Check the name, the connection and the files, or use an alias such as smollm2."
         raise UserError(f"model '{base}'", reason, fix) from error
     return model, tokenizer, stored
@@ -97,7 +99,7 @@ def lora_spec(options: LoraSpec | dict[str, Any] | None) -> LoraSpec | None:
 
 def full_attention(config: Any) -> bool:
     """Whether every layer is plain causal attention, so that packed and left-padded sequences are exact."""
-    kinds = set(getattr(config, "layer_types", None) or [None])
+    kinds = set(getattr(config, "layer_types", None) or getattr(config, "attention_layers", None) or [None])
     sliding = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
     recurrent = any(
         hasattr(config, name) for name in ("ssm_cfg", "state_size", "mamba_d_state", "linear_num_key_heads")
@@ -105,7 +107,8 @@ def full_attention(config: Any) -> bool:
     alibi = getattr(config, "alibi", False) or config.model_type in {"bloom", "mpt"}
     # layer_types is the finer statement: a config may carry a window that none of its layers uses.
     plain = kinds <= PLAIN_ATTENTION and (kinds != {None} or not sliding)
-    return plain and not recurrent and not alibi and not getattr(config, "attention_chunk_size", None)
+    masked = getattr(config, "_attn_implementation", "sdpa") in {"sdpa", "eager"}  # flash kernels take no 4-D mask
+    return masked and plain and not recurrent and not alibi and not getattr(config, "attention_chunk_size", None)
 
 
 def stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -47,9 +47,14 @@ class TransformersPolicy:
         self.stored_dtype = ""
         self.ledger, self.version, self.max_tokens = TokenLedger(), 0, max_tokens
         causal = model.get_base_model() if hasattr(model, "peft_config") else model
-        self._trunk, self._lm_head, config = causal.base_model, causal.get_output_embeddings(), causal.config
+        self._trunk, self._lm_head, config = (
+            causal.base_model,
+            causal.get_output_embeddings(),
+            causal.config.get_text_config(),
+        )
         accepted = inspect.signature(self._trunk.forward).parameters
-        self._cache_name = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.2x
+        # The name changed in transformers 5.2x. A model with neither keeps its state elsewhere and can only be scored.
+        self._cache_name = next((n for n in ("cache", "past_key_values", "cache_params") if n in accepted), "")
         self.width, self.vocab_size = int(config.hidden_size), int(config.vocab_size)
         self.max_positions = int(getattr(config, "max_position_embeddings", 0) or 2**31)
         self.full_attention = "position_ids" in accepted and full_attention(config)
@@ -81,7 +86,8 @@ class TransformersPolicy:
         path = Path(resolve_model(name_or_path))
         state = read_json(path / STATE)
         adapter = read_json(path / "adapter_config.json")
-        base = str(adapter["base_model_name_or_path"]) if adapter else name_or_path
+        given = str(path.resolve()) if path.is_dir() and Path(name_or_path).expanduser().is_dir() else name_or_path
+        base = str(adapter["base_model_name_or_path"]) if adapter else given
         device = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         kind = "float32" if dtype == "auto" and device == "cpu" else dtype
         model, tokenizer, stored = load_pair(resolve_model(base), path if adapter else None, kind, attention)
@@ -129,7 +135,10 @@ class TransformersPolicy:
         return f"{self.name or self.config.model_type}: {size}, {where}{note}, packing {packing}"
 
     def new_cache(self, rows: int) -> RowCache | ModelCache:
-        """An empty cache for `rows` rows."""
+        """An empty cache for `rows` rows. Raises UserError for a model that takes none."""
+        if not self._cache_name:
+            kind = self.config.model_type
+            raise UserError("sample", f"models of type {kind} take no key-value cache", "Choose another model.")
         if self.full_attention:
             return RowCache.empty(rows, self.device)
         from transformers import DynamicCache
@@ -141,6 +150,8 @@ class TransformersPolicy:
     ) -> Tensor:
         """Last-layer states (B, S, d) of tokens (B, S); the cache, when given, is read and extended."""
         store = cache.cache if isinstance(cache, ModelCache) else cache
+        if mask is not None and self.config._attn_implementation == "eager":  # which adds its mask to the logits
+            mask = torch.zeros_like(mask, dtype=self.dtype).masked_fill(~mask, torch.finfo(self.dtype).min)
         extra: dict[str, Any] = {} if store is None else {self._cache_name: store}
         if self.full_attention:
             extra["position_ids"] = positions
