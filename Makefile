@@ -20,7 +20,7 @@ help: ## Print this list
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) SEEDS=$(SEEDS) PIP_ARGS= (e.g. an index with CPU-only torch)"
 
 quickstart: $(VENV)/.installed-run ## Install into .venv, then show diversity collapse and its remedy (SEEDS=1: a first answer)
-	$(VENV)/bin/polypath train quickstart --seeds $(SEEDS) --output runs/quickstart-$(SEEDS)
+	$(VENV)/bin/polypath train quickstart --seeds $(SEEDS)
 
 demo: $(VENV)/.installed-run ## The same from recorded rollouts, in seconds
 	$(VENV)/bin/polypath demo
