@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from polypath.cli.train import summarise
 from polypath.core.rundir import RunDir
+from polypath.core.store import read_rollouts
 from polypath.train.run import RunRequest, load_recipe, run
 
 
@@ -34,10 +35,19 @@ def test_a_run_can_be_repeated_to_the_bit_and_moves_the_weights(recipe: Path, st
     "override",
     ["train.tokens_per_microbatch=40", "model.packing=dense", "train.skip_dead_groups=false"],
 )
-def test_the_same_step_in_another_form(override: str, recipe: Path, tmp_path: Path) -> None:
-    plain = trained(recipe, tmp_path / "plain", "train.steps=3", "model.packing=packed")
-    other = trained(recipe, tmp_path / "other", "train.steps=3", "model.packing=packed", override)
-    assert distance(plain, other) < 2e-5
+def test_the_same_steps_in_another_form(override: str, recipe: Path, tmp_path: Path) -> None:
+    """Equal losses, gradients, samples and weights. A large `eps` keeps Adam from turning the rounding of a gradient
+    that is 0 (a bias of the keys) into a step of full length."""
+    shared = ("train.steps=4", "model.packing=packed", "optim.eps=0.001", "optim.lr=0.01")
+    weights = [trained(recipe, tmp_path / "plain", *shared), trained(recipe, tmp_path / "other", *shared, override)]
+    assert distance(*weights) < 1e-5
+    plain, other = (RunDir(tmp_path / name) for name in ("plain", "other"))
+    assert len(plain.read_metrics()) == 4
+    for a, b in zip(plain.read_metrics(), other.read_metrics(), strict=True):
+        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
+        assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-3)
+    texts = [[row.text for row in read_rollouts(run.rollouts)] for run in (plain, other)]
+    assert texts[0] == texts[1]
 
 
 def test_kl_pulls_towards_the_start(recipe: Path, start: Path, tmp_path: Path) -> None:
@@ -45,8 +55,8 @@ def test_kl_pulls_towards_the_start(recipe: Path, start: Path, tmp_path: Path) -
     free = trained(recipe, tmp_path / "free", "optim.lr=0.003")
     held = trained(recipe, tmp_path / "held", "optim.lr=0.003", "train.kl=30.0")
     assert distance(held, origin) < distance(free, origin)
-    last = RunDir(tmp_path / "held").read_metrics()[-1]
-    assert last["kl"] >= 0.0
+    measured = [row["kl"] for row in RunDir(tmp_path / "held").read_metrics() if "kl" in row]
+    assert measured[0] == pytest.approx(0.0, abs=1e-6) and max(measured) > 1e-4
 
 
 def test_several_updates_use_the_old_log_probabilities(recipe: Path, tmp_path: Path) -> None:

@@ -55,7 +55,9 @@ def fields_of(group: Group) -> dict[str, Any]:
         found["correct"] = [row.correct for row in rows]
     if any(row.answer is not None for row in rows):
         found["answers"] = [row.answer for row in rows]
-    if any(row.canonical is not None for row in rows):
+    # A wrong rollout often has no form; without a single correct one, a group of those is still a verified group.
+    judged = all(row.canonical is not None or row.correct is False for row in rows)
+    if judged or any(row.canonical is not None for row in rows):
         found["labels"] = first_appearance([row.canonical for row in rows])
     if any(row.ids for row in rows):
         found["lengths"] = [len(row.ids) for row in rows]

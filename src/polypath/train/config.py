@@ -68,6 +68,7 @@ class OptimConfig:
 
     lr: Annotated[float, Range(0.0, None)] = 1e-5
     betas: tuple[float, float] = (0.9, 0.99)
+    eps: Annotated[float, Range(0.0, None)] = 1e-8
     weight_decay: Annotated[float, Range(0.0, None)] = 0.0
     warmup_steps: Annotated[int, Range(0, None)] = 0
     schedule: Literal["constant", "cosine", "linear"] = "constant"

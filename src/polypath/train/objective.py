@@ -92,7 +92,7 @@ class Objective:
         for i in processes.share(chosen):
             trained.add(batch.groups[i], credit.advantages[i], credit.keep[i])
         metrics: dict[str, float] = {"dead_groups": float(len(live) - sum(live)), "groups": float(len(live))}
-        if not any(live) and not self.config.entropy and not self.config.kl:
+        if not chosen:
             return metrics
         total = denominator(self.aggregate, torch.tensor(lengths), constant_length=self.constant_length)
         self._score_before(trained)
