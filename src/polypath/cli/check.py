@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polypath.cli.doctor import host_memory, on_disk
 from polypath.cli.extras import missing_extras, pip_line
 from polypath.cli.output import emit, say
 from polypath.cli.train import choose_seeds, recipes
 from polypath.core import registry
+from polypath.core.environment import free_memory
 from polypath.core.errors import UserError
 from polypath.core.recipe import Call
 
@@ -63,6 +62,8 @@ def describe(name: str, overrides: Sequence[str], recipe: Recipe, as_json: bool,
 def cost(recipe: Recipe, seeds: int) -> dict[str, Any]:
     """Runs, steps, rollouts, an upper bound on tokens, memory and missing extras, as JSON data."""
     loop, sft, rollout = recipe.train, recipe.sft, recipe.rollout
+    from polypath.train.cost import memory_needed
+
     facts: dict[str, Any] = {"arms": list(recipe.arms), "seeds": seeds, "runs": max(1, len(recipe.arms)) * seeds}
     if loop:
         group = loop.prompts_per_step * rollout.group_size
@@ -77,8 +78,9 @@ def cost(recipe: Recipe, seeds: int) -> dict[str, Any]:
     facts["missing_extras"] = missing_extras(targets)
     if importlib.util.find_spec("torch") is None:
         facts["missing_extras"] = list(dict.fromkeys(["train", *facts["missing_extras"]]))
-    facts["memory_gib"] = memory_gib(recipe)
-    facts["memory_free_gib"] = host_memory()[1]
+    need, free = memory_needed(recipe), free_memory()
+    facts["memory_gib"] = need and round(need / 2**30, 2)
+    facts["memory_free_gib"] = free and round(free / 2**30, 2)
     return facts
 
 
@@ -96,27 +98,6 @@ def calls(value: Any) -> Iterator[Call]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from calls(item)
-
-
-def memory_gib(recipe: Recipe) -> float | None:
-    """Peak memory of one run by the engine's estimate; None when the model is not on this machine yet."""
-    from polypath.engines.memory import estimate_memory, num_parameters_of
-
-    loop = recipe.train or recipe.sft
-    tokens = loop.tokens_per_microbatch if loop else 0
-    name = getattr(recipe.model, "name", None)
-    path = on_disk(name.format(seed=recipe.seed)) if name else None
-    if path is None:
-        return None
-    config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    parameters = num_parameters_of(path)
-    hidden, layers = (
-        config.get("hidden_size", config.get("n_embd")),
-        config.get("num_hidden_layers", config.get("n_layer")),
-    )
-    trainable = parameters // 100 if getattr(recipe.model, "lora", None) else parameters
-    peak = estimate_memory(parameters, trainable, tokens, config["vocab_size"], hidden, layers)
-    return round(peak / 2**30 + RUNTIME_GIB, 2)
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

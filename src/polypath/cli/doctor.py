@@ -18,7 +18,7 @@ from polypath import __version__
 from polypath.cli.extras import extras, pip_line, version
 from polypath.cli.output import emit, table
 from polypath.core.registry import entries
-from polypath.engines.aliases import ALIASES, SHIPPED, cache_dir
+from polypath.engines.aliases import ALIASES, SHIPPED, cache_dir, on_disk
 from polypath.engines.memory import SMALL_MODEL, choose_threads
 
 EXAMPLE = "polypath doctor"
@@ -125,14 +125,6 @@ def probe() -> dict[str, Any]:
 def shipped() -> list[str]:
     """Models that are part of the package."""
     return sorted(path.name for path in SHIPPED.iterdir() if path.is_dir()) if SHIPPED.is_dir() else []
-
-
-def on_disk(name: str) -> Path | None:
-    """Where a model's directory is, without fetching anything; None for what a run would fetch first."""
-    places = [Path(name), SHIPPED / name]
-    if name in ALIASES:
-        places += (cache_dir() / "models").glob(f"{name}-*/")
-    return next((place for place in places if (place / "config.json").is_file()), None)
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import platform
@@ -56,6 +57,19 @@ def _quota(cores: int) -> int:
         return cores if quota == "max" else math.ceil(int(quota) / int(period))
     except (OSError, ValueError):
         return cores
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that can be had without swapping, within the container's limit; None where nothing says so."""
+    found = []
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        line = next(x for x in Path("/proc/meminfo").read_text("ascii").splitlines() if x.startswith("MemAvailable"))
+        found.append(int(line.split()[1]) * 1024)
+    with contextlib.suppress(OSError, ValueError):  # "max" is no number: no limit
+        cgroup = Path("/sys/fs/cgroup")
+        limit = int((cgroup / "memory.max").read_text("ascii"))
+        found.append(limit - int((cgroup / "memory.current").read_text("ascii")))
+    return min(found) if found else None
 
 
 def versions() -> dict[str, str]:

@@ -73,6 +73,14 @@ def resolve_model(name: str) -> Path | str:
     return name
 
 
+def on_disk(name: str) -> Path | None:
+    """Where a model's directory is, without fetching anything; None for what a run would fetch first."""
+    places = [Path(name), SHIPPED / name]
+    if name in ALIASES:
+        places += (cache_dir() / "models").glob(f"{name}-*/")
+    return next((place for place in places if (place / "config.json").is_file()), None)
+
+
 def cache_dir() -> Path:
     """The directory of converted models."""
     return Path(os.environ.get("POLYPATH_CACHE") or Path.home() / ".cache" / "polypath").expanduser()

@@ -24,7 +24,12 @@ class Learner:
         self.policy, self.optim, self.steps, self.processes = policy, optim, steps, processes
         self.parameters = list(policy.parameters())
         self.optimizer = torch.optim.AdamW(
-            self.parameters, lr=optim.lr, betas=optim.betas, eps=optim.eps, weight_decay=optim.weight_decay, foreach=True
+            self.parameters,
+            lr=optim.lr,
+            betas=optim.betas,
+            eps=optim.eps,
+            weight_decay=optim.weight_decay,
+            foreach=True,
         )
         self.updates = 0
 

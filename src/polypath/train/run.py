@@ -15,6 +15,7 @@ from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
 from polypath.tasks.protocol import Task
 from polypath.train.config import ModelConfig, Recipe
+from polypath.train.cost import check_fits
 from polypath.train.progress import RunProgress
 
 Resume = Literal["auto", "never", "must"]
@@ -48,6 +49,8 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
     model = recipe.model
     seeded = replace(model, name=model.name.format(seed=recipe.seed)) if isinstance(model, ModelConfig) else model
     recipe = replace(recipe, model=seeded, arms={}, seeds=[])
+    parameters = _parameters(recipe)
+    check_fits(recipe)
     is_main = int(os.environ.get("RANK", "0")) == 0  # set by `accelerate launch`; only one process writes the run
     if is_main:
         directory = RunDir.open(request.output, dump(recipe), digest(recipe), request.resume, seed=recipe.seed)
@@ -56,7 +59,7 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
     with directory:
         task: Task = recipe.task.bind()()
         threads = seeded.threads if isinstance(seeded, ModelConfig) else None
-        environment.prepare_threads(_parameters(recipe), threads)
+        environment.prepare_threads(parameters, threads)
         # Imported late: torch reads the thread settings when it loads.
         from polypath.train.execute import execute
 
@@ -67,10 +70,11 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
 
 
 def _parameters(recipe: Recipe) -> int | None:
-    """The model's size where it is known without loading it; a model from scratch is small."""
+    """The model's size where its files say it, fetching an alias first; a model from scratch is small."""
     if not isinstance(recipe.model, ModelConfig):
         return 1_000_000
     from polypath.engines.aliases import resolve_model
     from polypath.engines.memory import num_parameters_of
 
-    return num_parameters_of(resolve_model(recipe.model.name))
+    path = Path(resolve_model(recipe.model.name))
+    return num_parameters_of(path) if any(path.glob("*.safetensors")) else None
