@@ -1,4 +1,4 @@
-"""A laboratory small enough for a test: few Countdown problems and a tiny policy that was trained on them for seconds."""
+"""A laboratory small enough for a test: few Countdown problems and a tiny policy trained on them for seconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {
                 "task": TASK,
                 "model": {"n_embd": 32, "n_layer": 1, "n_head": 2, "n_inner": 64},
-                "sft": {"steps": 150, "batch": 64},
+                "sft": {"steps": 400, "batch": 64},
                 "optim": {"lr": 0.01, "schedule": "cosine"},
             }
         )

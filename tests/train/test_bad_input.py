@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_a_group_of_one_gives_no_update(recipe: Path, tmp_path: Path) -> None:
 
 def test_a_task_without_prompts(recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(UserError, match="empty.jsonl"):
+    with pytest.raises(UserError, match="empty"):
         go(recipe, tmp_path / "run", f"task={{jsonl: {{path: {tmp_path / 'empty.jsonl'}}}}}")
 
 
@@ -104,3 +105,30 @@ def test_early_stop_is_a_function_of_the_metrics() -> None:
     assert not should_stop(rising, rule)
     assert should_stop(flat, rule)  # 0.55 is less than 0.5 + 0.1
     assert not should_stop(flat[:2], rule)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from polypath.engines.transformers import TransformersPolicy
+
+    save, calls = TransformersPolicy.save, []
+
+    def full(self: TransformersPolicy, path: str) -> None:
+        calls.append(path)
+        save(self, path)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TransformersPolicy, "save", full)
+    with pytest.raises(UserError, match="cannot write a checkpoint"):
+        go(recipe, tmp_path / "run")
+    kept = list((tmp_path / "run" / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["step-000002"]
+    monkeypatch.setattr(TransformersPolicy, "save", save)
+    assert go(recipe, tmp_path / "run").read_metrics()[-1]["step"] == 5
+
+
+def test_a_model_that_cannot_fit_is_refused(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polypath.train.cost.free_memory", lambda: 10_000_000)
+    with pytest.raises(UserError, match="GiB of memory"):
+        go(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -48,7 +48,17 @@ def test_kill_at_three_points(recipe: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_interrupt_says_what_is_kept(recipe: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
-    command = [sys.executable, "-m", "polypath", "train", str(recipe), "--output", str(output), "-o", "train.steps=2000"]
+    command = [
+        sys.executable,
+        "-m",
+        "polypath",
+        "train",
+        str(recipe),
+        "--output",
+        str(output),
+        "-o",
+        "train.steps=2000",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while rows(output / "metrics.jsonl") < 3 and process.poll() is None:
         time.sleep(0.02)
