@@ -242,8 +242,8 @@ def test_a_file_that_is_no_recipe_is_a_user_error(run, recipe, command, text):
 
 
 def test_check_refuses_what_cannot_fit(run, recipe, monkeypatch):
-    monkeypatch.setattr(check, "memory_gib", lambda recipe: 100.0)
-    monkeypatch.setattr(check, "host_memory", lambda: (8.0, 4.0))
+    monkeypatch.setattr("polypath.train.cost.memory_needed", lambda recipe: 100 * 2**30)
+    monkeypatch.setattr(check, "free_memory", lambda: 4 * 2**30)
     result = run("check", recipe)
     assert result.exit_code == 2
     assert "needs about 100.0 GiB of memory, and 4.0 GiB are free. Lower train.tokens_per_microbatch" in result.stderr
@@ -251,6 +251,7 @@ def test_check_refuses_what_cannot_fit(run, recipe, monkeypatch):
 
 def test_the_memory_of_a_model_on_disk_is_estimated(tmp_path, recipe):
     """A safetensors header of one 1000 x 8 tensor: 8,000 weights, which count four times as far as AdamW goes."""
+    from polypath.train.cost import memory_needed
     from polypath.train.run import load_recipe
 
     model = tmp_path / "model"
@@ -260,7 +261,7 @@ def test_the_memory_of_a_model_on_disk_is_estimated(tmp_path, recipe):
     (model / "config.json").write_text('{"vocab_size": 1000, "hidden_size": 8, "num_hidden_layers": 2}')
     loaded = load_recipe(str(recipe), [f"model.name={model}", "train.tokens_per_microbatch=1000000"])
     # 1e6 tokens: logits 3 x 4 x 1000 bytes each = 11.2 GiB, activations 4 x 34 x 8 x 2 = 2.0 GiB, 0.5 for the runtime
-    assert check.memory_gib(loaded) == pytest.approx(11.18 + 2.03 + 0.5, abs=0.05)
+    assert memory_needed(loaded) / 2**30 == pytest.approx(11.18 + 2.03 + 0.5, abs=0.1)
 
 
 def test_missing_extras_are_found_in_the_source(monkeypatch):

@@ -83,7 +83,7 @@ def evaluated(job) -> None:
     ids=["all done", "some failed", "all failed"],
 )
 def test_a_study_says_how_much_of_it_is_done(invoke, monkeypatch, failing, code):
-    def run_study(name, jobs, **_):
+    def run_study(jobs, **_):
         for job in jobs:
             evaluated(job)
         return [job for job in jobs if job.arm in failing]
@@ -103,7 +103,7 @@ def test_a_study_says_how_much_of_it_is_done(invoke, monkeypatch, failing, code)
 
 
 def test_a_study_prints_its_table_and_names_its_report(invoke, monkeypatch):
-    def run_study(name, jobs, **_):
+    def run_study(jobs, **_):
         for job in jobs:
             evaluated(job)
         return []

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from polypath.train.config import Recipe
 
 EXAMPLE = "polypath check quickstart -o train.steps=10"
-RUNTIME_GIB = 0.5  # the interpreter with torch, before any weight
 
 
 def command(
@@ -61,9 +60,9 @@ def describe(name: str, overrides: Sequence[str], recipe: Recipe, as_json: bool,
 
 def cost(recipe: Recipe, seeds: int) -> dict[str, Any]:
     """Runs, steps, rollouts, an upper bound on tokens, memory and missing extras, as JSON data."""
-    loop, sft, rollout = recipe.train, recipe.sft, recipe.rollout
     from polypath.train.cost import memory_needed
 
+    loop, sft, rollout = recipe.train, recipe.sft, recipe.rollout
     facts: dict[str, Any] = {"arms": list(recipe.arms), "seeds": seeds, "runs": max(1, len(recipe.arms)) * seeds}
     if loop:
         group = loop.prompts_per_step * rollout.group_size

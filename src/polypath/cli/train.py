@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,13 +44,12 @@ def command(
 ) -> None:
     """Train by a recipe. A killed or interrupted run continues when the same command is given again."""
     from polypath.train.run import load_recipe
-    from polypath.train.study import SINGLE
 
     overrides = list(override or ())
     loaded = load_recipe(recipe, overrides)
     target = output or default_output(recipe, overrides)
     chosen = choose_seeds(loaded, seeds)
-    single = SINGLE in os.environ or not (loaded.arms or len(chosen) > 1)
+    single = not (loaded.arms or len(chosen) > 1)
     if dry_run:
         from polypath.cli.check import describe
 
@@ -123,7 +121,7 @@ def train_study(
     jobs = plan_study(name, overrides, output, seeds=seeds, arms=wanted)
     say(f"{len(jobs)} runs in {relative(output)}, {workers or physical_cores()} at a time. Ctrl-C keeps what is done.")
     with RunLog(output), Progress(TICKS * len(jobs), Path(name).stem) as progress:
-        failed = run_study(name, jobs, workers=workers or physical_cores(), resume=resume, progress=progress)
+        failed = run_study(jobs, workers=workers or physical_cores(), resume=resume, progress=progress)
     for job in failed:
         say(f"{job.arm} seed {job.seed} failed: {failure(job)}")
     done = [job for job in jobs if job not in failed]

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from polypath.core.errors import ExitCode, UserError
+from polypath.core.files import atomic_write
 from polypath.core.progress import Progress
+from polypath.core.recipe import dump
 from polypath.core.rundir import RunDir
 from polypath.train.run import load_recipe
 
@@ -21,7 +23,6 @@ POLL_SECONDS = 0.5
 # glibc gives the large blocks of every training step back to the system and faults them in again; keep them instead.
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 TICKS = 100  # progress units of one run
-SINGLE = "POLYPATH_SINGLE_RUN"  # set for the children of a study: run the recipe as it is, without its arms and seeds
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Job:
 
     arm: str
     seed: int
-    overrides: tuple[str, ...]
+    recipe: str  # resolved when the study was planned, so that an edit meanwhile cannot make its runs differ
     output: Path
 
 
@@ -52,8 +53,8 @@ def plan_study(
             if arms and arm not in arms:
                 continue
             given = (*overrides, *arm_overrides(changes), f"seed={seed}")
-            load_recipe(name, given)
-            jobs.append(Job(arm, seed, given, output / arm / f"seed-{seed}"))
+            resolved = replace(load_recipe(name, given), arms={}, seeds=[])
+            jobs.append(Job(arm, seed, dump(resolved), output / arm / f"seed-{seed}"))
     return jobs
 
 
@@ -66,7 +67,7 @@ def arm_overrides(changes: Mapping[str, Any]) -> list[str]:
     return [f"{path}={json.dumps(value)}" for path, value in changes.items()]
 
 
-def run_study(name: str, jobs: Sequence[Job], *, workers: int, resume: str, progress: Progress) -> list[Job]:
+def run_study(jobs: Sequence[Job], *, workers: int, resume: str, progress: Progress) -> list[Job]:
     """Run all jobs, `workers` at a time, and return those that failed. Ctrl-C stops the children, which can resume."""
     waiting = list(jobs)
     running: dict[Job, subprocess.Popen[bytes]] = {}
@@ -75,7 +76,7 @@ def run_study(name: str, jobs: Sequence[Job], *, workers: int, resume: str, prog
         while waiting or running:
             while waiting and len(running) < workers:
                 job = waiting.pop(0)
-                running[job] = _start(name, job, resume)
+                running[job] = _start(job, resume)
             ended = [job for job, process in running.items() if process.poll() is not None]
             failed += [job for job in ended if running.pop(job).returncode != ExitCode.DONE]
             share = sum(_share(job) for job in jobs)
@@ -95,13 +96,13 @@ def failure(job: Job) -> str:
     return lines[-1] if lines else "it wrote nothing"
 
 
-def _start(name: str, job: Job, resume: str) -> subprocess.Popen[bytes]:
+def _start(job: Job, resume: str) -> subprocess.Popen[bytes]:
     """One child: its own process, one thread, its messages in a file beside the run."""
-    command = [sys.executable, "-m", "polypath", "train", name, "--output", str(job.output), "--resume", resume]
-    for override in job.overrides:
-        command += ["-o", override]
     job.output.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**KEEP_MEMORY, **os.environ, "OMP_NUM_THREADS": "1", SINGLE: "1"}
+    recipe = job.output.with_name(f"{job.output.name}.yaml")
+    atomic_write(recipe, job.recipe)
+    command = [sys.executable, "-m", "polypath", "train", str(recipe), "--output", str(job.output), "--resume", resume]
+    environment = {**KEEP_MEMORY, **os.environ, "OMP_NUM_THREADS": "1"}
     with _messages(job).open("wb") as sink:
         return subprocess.Popen(command, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, env=environment)
 
@@ -119,17 +120,11 @@ def _share(job: Job) -> float:
 
 
 def _now(jobs: Sequence[Job], running: Mapping[Job, Any]) -> dict[str, str]:
-    """What each running job is doing, with its latest reward and number of distinct solutions."""
+    """What each running job is doing, with its latest values. Jobs share their slots, so that the line stays short."""
     said = {"runs": f"{sum(_share(job) == 1.0 for job in jobs)}/{len(jobs)}"}
-    for job in running:
+    for slot, job in enumerate(running, start=1):
         state = RunDir(job.output).read_progress() if job.output.exists() else {}
-        values = " ".join(
-            f"{key} {state[key]:.2f}" for key in ("reward", "distinct", "loss") if state.get(key) is not None
-        )
-        where = (
-            f"{state.get('done', 0)}/{state.get('steps', '?')}"
-            if state.get("phase") == "train"
-            else state.get("phase", "starting")
-        )
-        said[f"{job.arm}#{job.seed}"] = f"{where} {values}".strip()
+        step = f"{state['done']}/{state['steps']}" if state.get("phase") == "train" else state.get("phase", "starting")
+        values = [f"{key} {state[key]:.2f}" for key in ("reward", "distinct") if state.get(key) is not None]
+        said[f"[{slot}]"] = " ".join([f"{job.arm}#{job.seed}", step, *values])
     return said
