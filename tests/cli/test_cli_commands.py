@@ -259,7 +259,9 @@ def test_the_memory_of_a_model_on_disk_is_estimated(tmp_path, recipe):
     header = json.dumps({"w": {"dtype": "F32", "shape": [1000, 8], "data_offsets": [0, 32000]}}).encode()
     (model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     (model / "config.json").write_text('{"vocab_size": 1000, "hidden_size": 8, "num_hidden_layers": 2}')
-    loaded = load_recipe(str(recipe), [f"model.name={model}", "train.tokens_per_microbatch=1000000"])
+    loaded = load_recipe(
+        str(recipe), [f"model.name={model}", "train.tokens_per_microbatch=1000000", "train.prompts_per_step=100000"]
+    )
     # 1e6 tokens: logits 3 x 4 x 1000 bytes each = 11.2 GiB, activations 4 x 34 x 8 x 2 = 2.0 GiB, 0.5 for the runtime
     assert memory_needed(loaded) / 2**30 == pytest.approx(11.18 + 2.03 + 0.5, abs=0.1)
 
