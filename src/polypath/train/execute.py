@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils.logging import disable_progress_bar
 
 from polypath import credit
 from polypath.core import registry
@@ -40,6 +41,7 @@ Summarise = Callable[[list[Rollout], Any], dict[str, Any]]
 def execute(recipe: Recipe, task: Task, run: RunDir, *, summarise: Summarise, progress: RunProgress) -> None:
     """Train (or resume), then sample the final evaluation, and leave the policy in `run/model`."""
     torch.manual_seed(derive(recipe.seed, "torch"))
+    disable_progress_bar()  # its bars would break ours, once for every file that is written
     with progress.phase("loading the model"):
         policy, saved = load_policy(recipe, task, run)
     progress.note(policy.describe())
