@@ -63,7 +63,7 @@ def no_progress_bars() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def add_lora(model: Any, spec: LoraSpec, base: str) -> Any:
+def add_lora(model: Any, spec: LoraSpec) -> Any:
     """The model with trainable adapters and everything else frozen."""
     import torch
 
@@ -77,7 +77,6 @@ def add_lora(model: Any, spec: LoraSpec, base: str) -> Any:
         lora_alpha=spec.alpha,
         target_modules=target,
         task_type="CAUSAL_LM",
-        base_model_name_or_path=base,
         fan_in_fan_out=model.config.model_type == "gpt2",  # its layers store transposed weights
     )
     with torch.random.fork_rng(devices=[]):

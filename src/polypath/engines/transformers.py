@@ -96,7 +96,7 @@ class TransformersPolicy:
 
             model = PeftModel.from_pretrained(model, str(path), is_trainable=True)
         elif (spec := lora_spec(lora)) is not None:
-            model = add_lora(model, spec, base)
+            model = add_lora(model, spec)
         policy = cls(model.to(device), tokenizer, name=base, packing=packing)
         policy.version, policy.stored_dtype = int(state.get("version", 0)), stored
         if device == "cpu" and (threads != "auto" or "OMP_NUM_THREADS" not in os.environ):
@@ -213,7 +213,10 @@ class TransformersPolicy:
                 raise UserError("save", "the adapter's base model has no name", "Save the base, then load it by path.")
             for config in self.model.peft_config.values():
                 config.base_model_name_or_path = self.name
-        self.model.save_pretrained(path)
+            # "auto" would ask the hub for the base by its name; an adapter of ours never holds embeddings.
+            self.model.save_pretrained(path, save_embedding_layers=False)
+        else:
+            self.model.save_pretrained(path)
         self.tokenizer.save_pretrained(path)
         Path(path, STATE).write_text(json.dumps({"version": self.version}) + "\n", encoding="utf-8")
 
