@@ -19,8 +19,11 @@ help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) SEEDS=$(SEEDS) PIP_ARGS= (e.g. an index with CPU-only torch)"
 
-quickstart: $(VENV)/.installed-run ## Install into .venv, then show diversity collapse and its remedy (SEEDS=1: a first answer)
-	$(VENV)/bin/polypath train quickstart --seeds $(SEEDS)
+# One seed is a first look: half the steps, in a directory of its own.
+SHORT := $(if $(filter 1,$(SEEDS)),-o train.steps=60 --output runs/quickstart-first)
+
+quickstart: $(VENV)/.installed-run ## Install into .venv, then show diversity collapse and its remedy (SEEDS=1: a first look)
+	$(VENV)/bin/polypath train quickstart --seeds $(SEEDS) $(SHORT)
 
 demo: $(VENV)/.installed-run ## The same from recorded rollouts, in seconds
 	$(VENV)/bin/polypath demo

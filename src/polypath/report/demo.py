@@ -13,7 +13,7 @@ from polypath.report.console import render
 from polypath.report.recording import load_recording
 
 NEXT = """Next:
-  polypath train quickstart --seeds 1   the same, trained on this machine in about two minutes
+  polypath train quickstart --seeds 1   the same, trained on this machine in some minutes
   polypath measure FILE                 what your own rollouts look like"""
 
 

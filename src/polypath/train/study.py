@@ -80,7 +80,8 @@ def run_study(jobs: Sequence[Job], *, workers: int, resume: str, progress: Progr
             ended = [job for job, process in running.items() if process.poll() is not None]
             failed += [job for job in ended if running.pop(job).returncode != ExitCode.DONE]
             share = sum(_share(job) for job in jobs)
-            progress.update(round(share * TICKS) - progress.done, **_now(jobs, running))
+            idle = {f"[{slot}]": "idle" for slot in range(len(running) + 1, workers + 1)}
+            progress.update(round(share * TICKS) - progress.done, **_now(jobs, running), **idle)
             time.sleep(POLL_SECONDS)
     finally:
         for process in running.values():
