@@ -1,7 +1,7 @@
 """Store a supervised run's policy as half-precision weights in the package, where recipes find it by name.
 
-    polypath train countdown_sft -o seed=0 --output runs/countdown-sft-0
-    python scripts/ship_checkpoint.py runs/countdown-sft-0/model countdown-0
+polypath train countdown_sft -o seed=0 --output runs/countdown-sft-0
+python scripts/ship_checkpoint.py runs/countdown-sft-0/model countdown-0
 """
 
 from __future__ import annotations
