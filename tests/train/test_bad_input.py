@@ -30,6 +30,7 @@ def go(recipe: Path, output: Path, *overrides: str) -> RunDir:
         ("credit.rarity.alfa=1", "Did you mean alpha?"),
         ("train.steps=-1", "train.steps"),
         ("rollout.group_size=0", "rollout.group_size"),
+        ("rollout.temperature=0", "rollout.temperature"),
         ("loss=policy_clop", "Did you mean policy_clip?"),
     ],
 )

@@ -6,18 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from polypath.core.recipe import Call, Kind, Kinds, Range
-
-STAGES = (
-    "partition",
-    "statistics",
-    "representation",
-    "signal",
-    "gate",
-    "fuse",
-    "normalise",
-    "reweight",
-    "token_credit",
-)
+from polypath.credit.spec import KINDS
 
 
 @dataclass(frozen=True)
@@ -141,7 +130,7 @@ class Recipe:
     task: Annotated[Call, Kind("task")]
     model: ModelConfig | TinyModelConfig
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
-    credit: Annotated[Call, Kind("credit")] | Annotated[list[Call], Kinds(*STAGES)] | None = None
+    credit: Annotated[Call, Kind("credit")] | Annotated[list[Call], Kinds(*KINDS)] | None = None
     loss: Annotated[Call, Kind("loss")] | None = None
     train: TrainConfig | None = None
     sft: SftConfig | None = None

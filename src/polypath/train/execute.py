@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from polypath.engines.transformers import LoraSpec, TransformersPolicy
 from polypath.rollout.flat import FlatPlan
 from polypath.tasks.protocol import Prompt, Task
 from polypath.train.checkpoint import checkpoints, load_state
-from polypath.train.config import EvaluateConfig, ModelConfig, OptimConfig, Recipe, TinyModelConfig
+from polypath.train.config import EvaluateConfig, ModelConfig, Recipe, SftConfig, TinyModelConfig, TrainConfig
 from polypath.train.learner import Learner
 from polypath.train.objective import Objective
 from polypath.train.processes import Processes
@@ -38,115 +39,152 @@ from polypath.train.sft import Sft, demonstration_rows
 Summarise = Callable[[list[Rollout], Any], dict[str, Any]]
 
 
-def execute(recipe: Recipe, task: Task, run: RunDir, *, summarise: Summarise, progress: RunProgress) -> None:
-    """Train (or resume), then sample the final evaluation, and leave the policy in `run/model`."""
-    torch.manual_seed(derive(recipe.seed, "torch"))
-    disable_progress_bar()  # its bars would break ours, once for every file that is written
-    with progress.phase("loading the model"):
-        policy, saved = load_policy(recipe, task, run)
-    progress.note(policy.describe())
-    processes = Processes.detect(str(policy.device))
-    if recipe.sft is not None:
-        train_supervised(recipe, task, policy, run, processes, saved, progress)
-    elif recipe.train is not None and recipe.train.steps > 0:
-        train_reinforced(recipe, task, policy, run, processes, saved, summarise, progress)
-    if processes.is_main:
-        policy.save(str(run.path / "model"))
-        if recipe.evaluate is not None:
-            with progress.phase("final evaluation"):
-                finish(recipe, recipe.evaluate, task, policy, run, summarise)
+@dataclass
+class Execution:
+    """One run of a resolved recipe, from its start or its last checkpoint to the saved policy."""
+
+    recipe: Recipe
+    task: Task
+    run: RunDir
+    summarise: Summarise
+    progress: RunProgress
+
+    def execute(self) -> None:
+        """Train (or resume), leave the policy in `run/model`, and sample the final evaluation."""
+        torch.manual_seed(derive(self.recipe.seed, "torch"))
+        disable_progress_bar()  # its bars would break ours, once for every file that is written
+        with self.progress.phase("loading the model"):
+            policy = self.policy
+        self.progress.note(policy.describe())
+        if self.processes.is_main:  # what a killed run wrote after its last checkpoint is done again
+            for path in (self.run.rollouts, self.run.metrics):
+                truncate_to(path, self.saved["step"] if self.saved else 0)
+        self.processes.wait()
+        if self.recipe.sft is not None:
+            self.train_supervised(self.recipe.sft)
+        elif self.recipe.train is not None and self.recipe.train.steps > 0:
+            self.train_reinforced(self.recipe.train)
+        if self.processes.is_main:
+            policy.save(str(self.run.path / "model"))
+            if self.recipe.evaluate is not None:
+                with self.progress.phase("final evaluation"):
+                    self.finish(self.recipe.evaluate)
+
+    @cached_property
+    def checkpoint(self) -> Path | None:
+        """The last complete checkpoint of this run."""
+        done = checkpoints(self.run.checkpoints)
+        return done[-1] if done else None
+
+    @cached_property
+    def saved(self) -> dict[str, Any] | None:
+        """The state of the checkpoint to continue from; None at the start."""
+        return load_state(self.checkpoint) if self.checkpoint else None
+
+    @cached_property
+    def policy(self) -> TransformersPolicy:
+        """The policy to train: the checkpoint's, the recipe's, or a new one on the task's vocabulary."""
+        config, resumed = self.recipe.model, self.checkpoint
+        if isinstance(config, TinyModelConfig):
+            return TransformersPolicy.load(str(resumed / "model")) if resumed else self._from_scratch(config)
+        lora = LoraSpec(**vars(config.lora)) if config.lora and not resumed else None
+        name = str(resumed / "model") if resumed else config.name
+        return TransformersPolicy.load(
+            name, dtype=config.dtype, device=config.device, packing=config.packing, lora=lora
+        )
+
+    def _from_scratch(self, config: TinyModelConfig) -> TransformersPolicy:
+        vocabulary = getattr(self.task, "vocabulary", None)
+        if vocabulary is None:
+            what = f"task '{self.task.name}' has no word-level vocabulary"
+            raise UserError("model", what, "Name a model: model: {name: ...}")
+        return build_gpt2(vocabulary(), **vars(config), seed=derive(self.recipe.seed, "model"))
+
+    @cached_property
+    def processes(self) -> Processes:
+        """This process among those that `accelerate launch` started."""
+        return Processes.detect(str(self.policy.device))
+
+    def train_reinforced(self, config: TrainConfig) -> None:
+        """The reinforcement-learning loop with its curves."""
+        session = build_session(self.recipe, self.task, self.policy, self.run, self.processes)
+        if self.saved is not None:
+            session.learner.load_state_dict(self.saved["learner"])
+            session.memory.load_state_dict(self.saved["memory"])
+            session.start = self.saved["step"]
+
+        def watch(step: int, metrics: dict[str, float]) -> None:
+            shown = {"reward": "reward", "distinct_per_correct_set": "distinct", "length": "length"}
+            self.progress.step(step + 1, **{label: metrics[name] for name, label in shown.items() if name in metrics})
+
+        done = run_rl(session, evaluate=self.curve_point, watch=watch)
+        if self.recipe.evaluate and self.recipe.evaluate.every and self.processes.is_main and done == config.steps:
+            self.run.append_metrics({"step": done, **self.curve_point(done)})
+
+    def train_supervised(self, config: SftConfig) -> None:
+        """The supervised loop."""
+        prompts = self.task.prompts("train", n=config.prompts, seed=0)
+        rows = demonstration_rows(self.policy, self.task, prompts, config.per_prompt, self.recipe.seed)
+        learner = Learner(self.policy, self.recipe.optim, config.steps, self.processes)
+        sft = Sft(config, self.policy, learner, rows, self.run, self.recipe.seed)
+        if self.saved is not None:
+            learner.load_state_dict(self.saved["learner"])
+            sft.start = self.saved["step"]
+        sft.train(lambda step, metrics: self.progress.step(step + 1, loss=metrics["loss"]))
+
+    def curve_point(self, step: int) -> dict[str, Any]:
+        """Metrics of the policy as it is, on a few prompts of the dev split."""
+        config = self.recipe.evaluate or EvaluateConfig()
+        prompts = self.task.prompts("dev", n=config.curve_prompts, seed=0)
+        return self.evaluate(config, prompts, config.curve_samples, f"step-{step:06d}", step)
+
+    def finish(self, config: EvaluateConfig) -> None:
+        """The final table's rollouts, on the test split, into `evaluation/final.jsonl`; their means to `final.json`."""
+        prompts = self.task.prompts("test", n=config.prompts, seed=0)
+        # Every arm draws with the same noise, whatever number of steps it took.
+        metrics = self.evaluate(config, prompts, config.samples, "final", 0)
+        loop = self.recipe.train or self.recipe.sft
+        atomic_write(self.run.path / "final.json", to_json({"step": loop.steps if loop else 0, **metrics}) + "\n")
+
+    def evaluate(
+        self, config: EvaluateConfig, prompts: list[Prompt], samples: int, name: str, step: int
+    ) -> dict[str, Any]:
+        """Sample `prompts` from the whole distribution and summarise; metrics are named `eval/...`."""
+        rollouts = sample_evaluation(
+            self.policy,
+            self.task,
+            prompts,
+            samples,
+            self.run.path / "evaluation" / f"{name}.jsonl",
+            params=SamplingParams(self.recipe.rollout.max_new_tokens, config.temperature),
+            seed=self.recipe.seed,
+            step=step,
+        )
+        metrics = self.summarise(rollouts, [k for k in config.ks if k <= samples])
+        return {f"eval/{name}": value for name, value in metrics.items() if not math.isnan(value)}
 
 
-def load_policy(recipe: Recipe, task: Task, run: RunDir) -> tuple[TransformersPolicy, dict[str, Any] | None]:
-    """The policy to continue with, and the saved state when the run has a checkpoint."""
-    done = checkpoints(run.checkpoints)
-    if isinstance(recipe.model, TinyModelConfig):
-        if done:
-            return TransformersPolicy.load(str(done[-1] / "model")), load_state(done[-1])
-        return scratch_policy(recipe.model, task, recipe.seed), None
-    config: ModelConfig = recipe.model
-    lora = LoraSpec(**vars(config.lora)) if config.lora else None
-    name = str(done[-1] / "model") if done else config.name
-    policy = TransformersPolicy.load(
-        name, dtype=config.dtype, device=config.device, packing=config.packing, lora=None if done else lora
-    )
-    return policy, load_state(done[-1]) if done else None
-
-
-def scratch_policy(config: TinyModelConfig, task: Task, seed: int) -> TransformersPolicy:
-    """A GPT-2 over the task's vocabulary. Raises UserError when the task has none."""
-    vocabulary = getattr(task, "vocabulary", None)
-    if vocabulary is None:
-        raise UserError("model", f"task '{task.name}' has no word-level vocabulary", "Name a model: model: {name: ...}")
-    return build_gpt2(vocabulary(), **vars(config), seed=derive(seed, "model"))
-
-
-def train_reinforced(
-    recipe: Recipe,
-    task: Task,
-    policy: TransformersPolicy,
-    run: RunDir,
-    processes: Processes,
-    saved: dict[str, Any] | None,
-    summarise: Summarise,
-    progress: RunProgress,
-) -> None:
-    """The reinforcement-learning part of a run."""
-    if processes.is_main:
-        truncate(run, saved["step"] if saved else 0)
-    processes.wait()
-    session = build_session(recipe, task, policy, run, processes, saved)
-    curve = task.prompts("dev", n=recipe.evaluate.curve_prompts, seed=0) if recipe.evaluate else []
-
-    def evaluate(step: int) -> dict[str, Any]:
-        config = recipe.evaluate or EvaluateConfig()
-        path = run.path / "evaluation" / f"step-{step:06d}.jsonl"
-        return evaluation(recipe, config, task, policy, curve, config.curve_samples, path, step, summarise)
-
-    def watch(step: int, metrics: dict[str, float]) -> None:
-        shown = {"reward": "reward", "distinct_per_correct_set": "distinct", "length": "length"}
-        progress.step(step + 1, **{label: metrics[name] for name, label in shown.items() if name in metrics})
-
-    done = run_rl(session, evaluate=evaluate, watch=watch)
-    if recipe.evaluate and recipe.evaluate.every and processes.is_main and done == session.config.steps:
-        run.append_metrics({"step": done, **evaluate(done)})
-
-
-def build_session(
-    recipe: Recipe,
-    task: Task,
-    policy: TransformersPolicy,
-    run: RunDir,
-    processes: Processes,
-    saved: dict[str, Any] | None = None,
-) -> Session:
-    """Put the parts of a reinforcement-learning run together, at the step where `saved` left off."""
-    config = recipe.train
+def build_session(recipe: Recipe, task: Task, policy: TransformersPolicy, run: RunDir, processes: Processes) -> Session:
+    """The parts of the reinforcement-learning loop, at step 0. Raises UserError when the recipe is not for it."""
+    config, rollout = recipe.train, recipe.rollout
     if config is None or recipe.credit is None:
         raise UserError("recipe", "needs the sections train and credit", "See polypath show quickstart.")
-    pool: list[Prompt] = task.prompts("train", n=config.prompt_pool, seed=0)
     pipeline = credit.build(recipe.credit, providers={"embeddings": policy.embed})
-    params = sampling_params(recipe)
+    params = SamplingParams(rollout.max_new_tokens, rollout.temperature, rollout.top_p, rollout.top_k)
     loss = with_length(recipe.loss or pipeline.loss or Call("loss", "policy_clip", {}), params.max_new_tokens)
-    learner = Learner(policy, recipe.optim, config.steps * config.updates_per_batch, processes)
-    session = Session(
+    return Session(
         recipe=recipe,
         policy=policy,
         task=task,
-        pool=pool,
-        plan=FlatPlan(recipe.rollout.group_size, params),
+        pool=task.prompts("train", n=config.prompt_pool, seed=0),
+        plan=FlatPlan(rollout.group_size, params),
         pipeline=pipeline,
-        learner=learner,
+        learner=Learner(policy, recipe.optim, config.steps * config.updates_per_batch, processes),
         objective=Objective(policy, loss, config, params.temperature, reference=starting_policy(recipe)),
         run=run,
         writer=RolloutWriter(run.rollouts) if processes.is_main else None,
         processes=processes,
     )
-    if saved is not None:
-        learner.load_state_dict(saved["learner"])
-        session.memory.load_state_dict(saved["memory"])
-        session.start = saved["step"]
-    return session
 
 
 def with_length(loss: Call, max_new_tokens: int) -> Call:
@@ -163,79 +201,3 @@ def starting_policy(recipe: Recipe) -> TransformersPolicy | None:
     if not (recipe.train and recipe.train.kl > 0 and isinstance(config, ModelConfig) and config.lora is None):
         return None
     return TransformersPolicy.load(config.name, dtype=config.dtype, device=config.device, packing=config.packing)
-
-
-def truncate(run: RunDir, step: int) -> None:
-    """Drop the rows that a killed run wrote after its last checkpoint."""
-    truncate_to(run.rollouts, step)
-    truncate_to(run.metrics, step)
-
-
-def train_supervised(
-    recipe: Recipe,
-    task: Task,
-    policy: TransformersPolicy,
-    run: RunDir,
-    processes: Processes,
-    saved: dict[str, Any] | None,
-    progress: RunProgress,
-) -> None:
-    """The supervised part of a run."""
-    config = recipe.sft
-    if config is None:
-        raise UserError("sft", "the recipe has no sft section", "Add sft: {steps: ...}.")
-    prompts = task.prompts("train", n=config.prompts, seed=0)
-    rows = demonstration_rows(policy, task, prompts, config.per_prompt, recipe.seed)
-    optim: OptimConfig = recipe.optim
-    sft = Sft(config, policy, Learner(policy, optim, config.steps, processes), rows, run, recipe.seed)
-    if saved is not None:
-        sft.learner.load_state_dict(saved["learner"])
-        sft.start = saved["step"]
-    truncate(run, sft.start)
-    sft.train(lambda step, metrics: progress.step(step + 1, loss=metrics["loss"]))
-
-
-def sampling_params(recipe: Recipe) -> SamplingParams:
-    """The rollout section as sampling parameters."""
-    config = recipe.rollout
-    return SamplingParams(config.max_new_tokens, config.temperature, config.top_p, config.top_k)
-
-
-def evaluation(
-    recipe: Recipe,
-    config: EvaluateConfig,
-    task: Task,
-    policy: TransformersPolicy,
-    prompts: list[Prompt],
-    samples: int,
-    path: Path,
-    step: int,
-    summarise: Summarise,
-) -> dict[str, Any]:
-    """Sample `prompts` and summarise; metrics are named `eval/...`."""
-    params = SamplingParams(recipe.rollout.max_new_tokens, config.temperature)
-    rollouts = sample_evaluation(policy, task, prompts, samples, path, params=params, seed=recipe.seed, step=step)
-    ks = [k for k in config.ks if k <= samples]
-    metrics = summarise(rollouts, ks)
-    return {f"eval/{name}": value for name, value in metrics.items() if not _is_nan(value)}
-
-
-def finish(
-    recipe: Recipe,
-    config: EvaluateConfig,
-    task: Task,
-    policy: TransformersPolicy,
-    run: RunDir,
-    summarise: Summarise,
-) -> None:
-    """The final table's rollouts, on the test split, into `evaluation/final.jsonl`."""
-    prompts = task.prompts("test", n=config.prompts, seed=0)
-    steps = recipe.train.steps if recipe.train else recipe.sft.steps if recipe.sft else 0
-    path = run.path / "evaluation" / "final.jsonl"
-    # Every arm draws with the same noise, whatever number of steps it took.
-    metrics = evaluation(recipe, config, task, policy, prompts, config.samples, path, 0, summarise)
-    atomic_write(run.path / "final.json", to_json({"step": steps, **metrics}) + "\n")
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)

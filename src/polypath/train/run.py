@@ -40,6 +40,9 @@ def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
         raise UserError(f"{name} credit", "required key is missing", "Write for example: credit: grpo")
     if recipe.train is not None and not isinstance(recipe.model, ModelConfig):
         raise UserError(f"{name} model.name", "required key is missing", "A model to start from is needed for train.")
+    if recipe.train is not None and recipe.rollout.temperature == 0:
+        what = "greedy rollouts of a group are all the same, and have no policy gradient"
+        raise UserError(f"{name} rollout.temperature", what, "Choose a temperature above 0.")
     return recipe
 
 
@@ -61,11 +64,11 @@ def run(request: RunRequest, *, summarise: Summarise, show_progress: bool = True
         threads = seeded.threads if isinstance(seeded, ModelConfig) else None
         environment.prepare_threads(parameters, threads)
         # Imported late: torch reads the thread settings when it loads.
-        from polypath.train.execute import execute
+        from polypath.train.execute import Execution
 
         steps = recipe.train.steps if recipe.train else recipe.sft.steps if recipe.sft else 0
         with RunProgress(directory, steps, enabled=show_progress and is_main, writes=is_main) as progress:
-            execute(recipe, task, directory, summarise=summarise, progress=progress)
+            Execution(recipe, task, directory, summarise, progress).execute()
     return directory
 
 
