@@ -189,7 +189,9 @@ def _head(
     policy: TransformersPolicy, hidden: Tensor, targets: Tensor, temperature: float, with_entropy: bool
 ) -> tuple[Tensor, Tensor]:
     def piece(h: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        logits = policy.logits(h) / temperature
+        logits = policy.logits(h)
+        if temperature != 1:  # a division would copy the largest tensor of the step
+            logits = logits / temperature
         norm = logits.logsumexp(-1)
         logp = logits.gather(-1, t[:, None])[:, 0] - norm
         if not with_entropy:
