@@ -17,6 +17,7 @@ from polypath.cli import main as cli
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {name: importlib.import_module(f"polypath.cli.{name}").EXAMPLE for name in cli.COMMANDS}
 ALONE = ("list", "show", "check", "init", "doctor", "credit")  # examples that need no file made before
+SHORT = re.search(r"SHORT := \$\(if .*?,(-o .*)\)", (ROOT / "Makefile").read_text(encoding="utf-8"))[1]
 WRITTEN = re.compile(r"""\s*(echo '.*' \| )?[\w$()"./]*polypath"? [a-z]+( |$)""")  # a command at a line's start
 
 
@@ -30,7 +31,8 @@ def written_down() -> list[str]:
 
 def arguments(line: str) -> list[str]:
     """What follows `polypath` on a line of shell, up to a pipe, a redirection or a comment."""
-    words = shlex.split(re.sub(r"\$\(SEEDS\)", "3", line), comments=True)
+    line = line.replace("$(SEEDS)", "3").replace("$(SHORT)", SHORT)
+    words = shlex.split(line, comments=True)
     start = next(i for i, word in enumerate(words) if word.endswith("polypath")) + 1
     stop = next((i for i in range(start, len(words)) if words[i] in ("|", ">", "2>", "||")), len(words))
     return words[start:stop]

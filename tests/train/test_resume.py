@@ -59,11 +59,21 @@ def test_interrupt_says_what_is_kept(recipe: Path, tmp_path: Path) -> None:
         "-o",
         "train.steps=2000",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while rows(output / "metrics.jsonl") < 3 and process.poll() is None:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    # A shell's background job has SIGINT ignored, and its children inherit that: here it is wanted.
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    try:
+        while rows(output / "metrics.jsonl") < 3 and process.poll() is None:
+            time.sleep(0.02)
+        os.kill(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "continues it" in errors and "Traceback" not in errors
 

@@ -140,7 +140,8 @@ def conclude(jobs: Sequence[Job], recipe: Recipe, output: Path, show: bool) -> d
     from polypath.report.build import build_report
 
     runs = [load_run(job.output) for job in jobs]
-    report = build_report(runs, title=recipe.summary or "Diversity report", baseline=recipe.control or "")
+    control = recipe.control if any(job.arm == recipe.control for job in jobs) else None  # it may be left out by --arms
+    report = build_report(runs, title=recipe.summary or "Diversity report", baseline=control or "")
     page = report.write(output / "report.html")
     if show:
         show_comparison(report.comparison, as_json=False)

@@ -39,9 +39,10 @@ class Range:
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
     def __str__(self) -> str:
+        # `g`: typing keeps one of two equal annotations, so Range(0, 1) and Range(0.0, 1.0) must read the same.
         if self.high is None:
-            return f"at least {self.low}"
-        return f"at most {self.high}" if self.low is None else f"between {self.low} and {self.high}"
+            return f"at least {self.low:g}" if self.low is not None else "any number"
+        return f"at most {self.high:g}" if self.low is None else f"between {self.low:g} and {self.high:g}"
 
 
 @dataclass(frozen=True)
