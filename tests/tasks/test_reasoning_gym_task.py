@@ -1,9 +1,9 @@
 import pytest
 
 from polypath.core.errors import UserError
-from polypath.tasks.expressions import expression_form
+from polypath.tasks.expressions import algebra_form, expression_form
 from polypath.tasks.protocol import Prompt
-from polypath.tasks.reasoning_gym import ReasoningGym
+from polypath.tasks.reasoning_gym import ReasoningGym, literal_form
 
 pytest.importorskip("reasoning_gym")
 
@@ -58,6 +58,52 @@ def test_code_is_never_given_to_a_scorer_that_evaluates_it(tmp_path):
     for text in (f"open({str(mark)!r}, 'w')", "9**9**9**9", "__import__('os').getcwd()", "x + 1", "(" * 400):
         assert not task.verify(prompt, text).valid
     assert not mark.exists()
+
+
+# All datasets whose scorer calls `eval` or sympy's parser on the answer, alone and inside a composite.
+EVALUATING = ["binary_matrix", "n_queens", "spiral_matrix", "string_insertion"]
+EVALUATING += ["simple_integration", "intermediate_integration", "polynomial_multiplication", "countdown", "puzzle24"]
+
+
+@pytest.mark.parametrize("dataset", EVALUATING)
+@pytest.mark.parametrize("composite", [False, True])
+def test_no_scorer_gets_to_run_code(dataset, composite, tmp_path):
+    from reasoning_gym.composite import DatasetSpec
+
+    config = {"datasets": [DatasetSpec(dataset, 1.0, {})]} if composite else {}
+    task = ReasoningGym(dataset="composite" if composite else dataset, config=config)
+    prompt = task.prompts("train", n=1)[0]
+    mark = tmp_path / "mark"
+    code = f"open({str(mark)!r}, 'w')"
+    for text in (code, f"[{code}]", f"  [[{code}]]", f"sin({code})", f"f'{{{code}}}'", "9**9**9**9", "(" * 400):
+        assert not task.verify(prompt, text).correct
+    assert not mark.exists()
+    answer = prompt.data["entry"]["answer"]
+    assert task.verify(prompt, answer).correct
+
+
+@pytest.mark.parametrize("text", ["[1, -2, 'a', [b]]", "", "1 2\n3 4", "\x00", "\ud800"])
+def test_texts_that_nothing_can_come_of_are_shown_to_the_scorer(text):
+    assert literal_form(text) is not None
+
+
+def test_formulas():
+    for text in ("26*X**3/5 + C", "-exp(-7*x**2 + 8) + C", "2*(4*x - 5)**(3/2)", "3*Integral(x*sin(x), x) + C"):
+        assert algebra_form(text) == algebra_form(f" ({text}) ") is not None
+    for text in (
+        "x.y",
+        "f(x)",
+        "x[0]",
+        "'a'",
+        "__x__",
+        "x**y",
+        "9**9**9",
+        "((9**99)**99)",
+        "x**101",
+        "x if y else z",
+        "x!",
+    ):
+        assert algebra_form(text) is None
 
 
 def test_a_scorer_that_raises_is_a_wrong_answer_and_counted():

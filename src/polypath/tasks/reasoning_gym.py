@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any
 from polypath.core.errors import UserError, did_you_mean, missing_extra
 from polypath.core.registry import register
 from polypath.core.seeds import derive
-from polypath.tasks.expressions import expression_form
+from polypath.tasks.expressions import algebra_form, expression_form
 from polypath.tasks.protocol import Prompt, Score
 from polypath.tasks.splits import SPLITS, check_split, content_id
 from polypath.tasks.verifiers import find_answer, normalise
@@ -27,13 +28,33 @@ def json_form(text: str) -> str | None:
         return None
 
 
-# Where an answer has many spellings: its normal form, or None for a text that cannot be an answer. Such a text is not
-# shown to the scorer: those of the two arithmetic games evaluate it as Python.
+_INERT = (ast.Expression, ast.expr_context, ast.Constant, ast.Name, ast.List, ast.Tuple, ast.UnaryOp, ast.USub)
+
+
+def literal_form(text: str) -> str | None:
+    """The normalised text, or None for one that as Python would do more than build lists of constants and names.
+
+    >>> literal_form("1 0\\n0 1"), literal_form("[[1, 0], [0, 1]]"), literal_form("exit()")
+    ('1 0 0 1', '[[1, 0], [0, 1]]', None)
+    """
+    try:
+        tree = ast.parse(text.lstrip(" \t"), mode="eval")  # as `eval` reads it
+    except (SyntaxError, ValueError):
+        return normalise(text)
+    except (RecursionError, MemoryError):
+        return None
+    return normalise(text) if all(isinstance(node, _INERT) for node in ast.walk(tree)) else None
+
+
+# The normal form of an answer, or None for a text that cannot be one. Such a text is not shown to the scorer, because
+# many scorers evaluate it as Python: by `eval`, or by sympy, which does the same with formulas.
 FORMS: dict[str, Callable[[str], str | None]] = {
     "countdown": expression_form,
     "puzzle24": expression_form,
     "graph_color": json_form,
     "jugs": json_form,
+    **dict.fromkeys(("simple_integration", "intermediate_integration", "polynomial_multiplication"), algebra_form),
+    **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), literal_form),
 }
 
 
@@ -70,7 +91,6 @@ class ReasoningGym:
         self.chat, self.dataset = chat, dataset
         self.scorer_errors = 0  # how often the scorer raised; such a text is wrong
         self._threshold, self._partial, self._instruction = threshold, partial_credit, instruction
-        self._form = FORMS.get(dataset, normalise)
         self._create = partial(_create, create_dataset, dataset, config or {})
         self._scorer = self._create(seed=0, size=1).score_answer
 
@@ -109,11 +129,13 @@ class ReasoningGym:
         return max(verdicts, key=lambda score: (score.correct, score.reward, score.valid))
 
     def _judge(self, prompt: Prompt, answer: str) -> Score:
-        form = self._form(answer) if 0 < len(answer) <= LONGEST else None
+        entry = prompt.data["entry"]
+        source = entry["metadata"].get("source_dataset", self.dataset)  # of a composite: the one that made this entry
+        form = FORMS.get(source, normalise)(answer) if 0 < len(answer) <= LONGEST else None
         if form is None:
             return Score(0.0, False, answer[:LONGEST] or None, valid=False)
         try:
-            score = float(self._scorer(answer, prompt.data["entry"]))
+            score = float(self._scorer(answer, entry))
         except Exception:  # noqa: BLE001 - the boundary to scorers, which raise on many malformed answers
             self.scorer_errors += 1
             return Score(0.0, False, answer, valid=False)
