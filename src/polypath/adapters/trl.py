@@ -1,10 +1,6 @@
-"""TRL's GRPOTrainer with any credit method in place of its group normalisation.
+"""TRL's GRPOTrainer with any credit method in place of its group normalisation; all else stays TRL's.
 
-    from polypath.adapters.trl import DiverseGRPOTrainer
-
-    trainer = DiverseGRPOTrainer(model, reward_funcs, args, train_dataset=rows, credit="rarity", canonical=task)
-
-It calls `super()` and replaces the advantages; sampling, losses, logging and checkpoints stay TRL's.
+trainer = DiverseGRPOTrainer(model, reward_funcs, args, train_dataset=rows, credit="rarity", canonical=task)
 """
 
 from __future__ import annotations
@@ -42,8 +38,7 @@ def _trainer() -> type:
     except ImportError as error:
         raise missing_extra("DiverseGRPOTrainer", "trl", "train") from error
     check_version(trl.__version__)
-    about = {"__doc__": CreditedGroups.__doc__, "__module__": __name__}
-    return type("DiverseGRPOTrainer", (CreditedGroups, trl.GRPOTrainer), about)
+    return type("DiverseGRPOTrainer", (CreditedGroups, trl.GRPOTrainer), {"__doc__": CreditedGroups.__doc__})
 
 
 class CreditedGroups(Base):
@@ -80,11 +75,10 @@ class CreditedGroups(Base):
         self.canonical, self.correct_threshold, self.memory = canonical, correct_threshold, credits.Memory()
         self.needed = check_fields(self.pipeline, labels=canonical is not None, answers=isinstance(canonical, Task))
         declared = self.pipeline.loss if loss == "method" else None
-        if args is not None:  # before a model loads
-            check_settings(declared, args)
+        if args is not None:
+            check_settings(declared, args)  # before a model loads
         super().__init__(model, reward_funcs, args, *more, **options)
-        if args is None:
-            check_settings(declared, self.args)
+        check_settings(declared, self.args)
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
@@ -94,14 +88,13 @@ class CreditedGroups(Base):
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
         out: dict[str, Any] = super()._generate_and_score_completions(inputs)
         training = self.model.training
-        groups = self._groups(out, training)
         memory = self.memory if training else self.memory.copy()
-        credit = self.pipeline(groups, step=self.state.global_step, memory=memory)
+        credit = self.pipeline(self._groups(out, training), step=self.state.global_step, memory=memory)
         advantages = stack_advantages(credit.advantages)
-        first = self.accelerator.process_index * len(inputs)
-        mine = advantages[first : first + len(inputs)]
-        width = out["completion_ids"].shape[1]  # another process may have longer completions
-        out["advantages"] = out["advantages"].new_tensor(mine if mine.ndim == 1 else mine[:, :width])
+        mine = advantages[self.accelerator.process_index * len(inputs) :][: len(inputs)]
+        if mine.ndim == 2:  # another process may have longer completions
+            mine = mine[:, : out["completion_ids"].shape[1]]
+        out["advantages"] = out["advantages"].new_tensor(mine)
         logged = self._logs["advantages"]  # where super() has put its own
         for _ in range(min(len(advantages), len(logged))):
             logged.pop()
@@ -137,19 +130,18 @@ class CreditedGroups(Base):
         local = {"mask": out["completion_mask"] * out.get("tool_mask", 1)}
         if self.needed & {"logp", "entropy"}:  # one more forward pass, as TRL scores only when it trains
             ids, mask = (torch.cat([out[f"prompt_{k}"], out[f"completion_{k}"]], dim=1) for k in ("ids", "mask"))
-            keep, rows = out["completion_ids"].shape[1], self.args.per_device_train_batch_size
+            size = out["completion_ids"].shape[1], self.args.per_device_train_batch_size
             with torch.no_grad():
-                local["logp"], local["entropy"] = self._get_per_token_logps_and_entropies(
-                    self.model, ids, mask, keep, batch_size=rows, compute_entropy=True
-                )[:2]
+                scores = self._get_per_token_logps_and_entropies(self.model, ids, mask, *size, compute_entropy=True)
+            local["logp"], local["entropy"] = scores[:2]
         padded = {n: self.accelerator.pad_across_processes(local[n], dim=1) for n in sorted(local.keys() & self.needed)}
         return {name: self.accelerator.gather(rows).double().cpu().numpy() for name, rows in padded.items()}
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         super()._save_checkpoint(model, trial)
         if self.args.should_save:
-            folder = Path(self._get_output_dir(trial=trial), f"checkpoint-{self.state.global_step}")
-            (folder / MEMORY).write_text(json.dumps(self.memory.state_dict()), encoding="utf-8")
+            path = Path(self._get_output_dir(trial=trial), f"checkpoint-{self.state.global_step}", MEMORY)
+            path.write_text(json.dumps(self.memory.state_dict()), encoding="utf-8")
 
     def _load_optimizer_and_scheduler(self, checkpoint: Any) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)
