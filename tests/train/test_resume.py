@@ -29,10 +29,11 @@ def rows(path: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_kill_at_three_points(recipe: Path, tmp_path: Path) -> None:
     """Before the first checkpoint, between two, and during the last steps: the same files as without a kill."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert start(recipe, whole).wait(timeout=240) == 0
+    assert start(recipe, whole).wait(timeout=600) == 0
     for done in (1, 3, 5):
         process = start(recipe, killed)
         deadline = time.monotonic() + 120
@@ -40,12 +41,13 @@ def test_kill_at_three_points(recipe: Path, tmp_path: Path) -> None:
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert start(recipe, killed).wait(timeout=240) == 0
+    assert start(recipe, killed).wait(timeout=600) == 0
     for name in FILES:
         assert (whole / name).read_bytes() == (killed / name).read_bytes(), name
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_interrupt_says_what_is_kept(recipe: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     command = [
@@ -71,7 +73,7 @@ def test_interrupt_says_what_is_kept(recipe: Path, tmp_path: Path) -> None:
         while rows(output / "metrics.jsonl") < 3 and process.poll() is None:
             time.sleep(0.02)
         os.kill(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 130

@@ -55,7 +55,8 @@ class Execution:
         disable_progress_bar()  # its bars would break ours, once for every file that is written
         with self.progress.phase("loading the model"):
             policy = self.policy
-        self.progress.note(policy.describe())
+        shared = f"; {self.processes.size} processes share the prompts" if self.processes.size > 1 else ""
+        self.progress.note(policy.describe() + shared)
         if self.processes.is_main:  # what a killed run wrote after its last checkpoint is done again
             for path in (self.run.rollouts, self.run.metrics):
                 truncate_to(path, self.saved["step"] if self.saved else 0)
