@@ -1,7 +1,7 @@
 """Two processes take the same steps as one.
 
-They are started by torch's launcher, which accelerate reads its ranks from: `accelerate launch --cpu` starts a second
-process only through MPI.
+`accelerate launch --cpu` starts a second process only through MPI. Its launcher of several processes is called
+`--multi_gpu`, and does the same on a machine without one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ STEPS = ("-o", "train.steps=4", "-o", "train.prompts_per_step=5", "-o", "optim.e
 def test_two_processes_give_the_weights_of_one(recipe: Path, start: Path, tmp_path: Path) -> None:
     """Five prompts over two processes: uneven shares, and the weights agree to rounding."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "polypath"]
+    accelerate = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--main_process_port", "0"]
+    launch = [*accelerate, "--multi_gpu", "--num_processes", "2", "-m", "polypath"]
     for name, program in (("one", [sys.executable, "-m", "polypath"]), ("two", launch)):
         command = [*program, "train", str(recipe), "--output", str(tmp_path / name), *STEPS]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
