@@ -17,7 +17,6 @@ __all__ = [
     "Memory",
     "Method",
     "Pipeline",
-    "Step",
     "build",
     "fields_of",
     "load_method",

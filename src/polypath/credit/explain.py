@@ -27,6 +27,9 @@ def run_method(
         if name not in FIELDS:
             raise UserError(f"group.{name}", "unknown field", did_you_mean(name, FIELDS))
     rewards = group.get("rewards")
+    columns = group.get("reward_columns")
+    if rewards is None and isinstance(columns, list | tuple):
+        rewards = [math.fsum(column) if None not in column else None for column in columns]
     if not isinstance(rewards, list | tuple):
         raise UserError("group.rewards", "is missing or not a list", "Give one number per rollout.")
     if not rewards:

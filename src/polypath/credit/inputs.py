@@ -25,9 +25,20 @@ FIELDS = (
     "entropy",
     "mask",
     "lengths",
+    "reward_columns",  # (G, M): several rewards per rollout, whose sum is `rewards` unless that is given
+    "baseline",  # (G,): a value to subtract, known beforehand, such as the reference policy's mean reward
+    "ranks",  # (G,): place of the rollout in its group by a judge, 1 is best
+    "sources",  # (G,): which agent wrote the rollout
+    "reference",  # G answers: what an anchor takes to be right
+    "progress",  # (G,): share of correct steps before the first wrong one
+    "distance",  # (G,): how far the answer is from its target, at least 0
+    "steps",  # (G,): number of reasoning steps
+    "confidence",  # (G, T): mean probability of the likeliest tokens
 )
-TEXTUAL = ("texts", "answers")
-DTYPES = {"correct": bool, "labels": np.int64, "mask": bool}
+TEXTUAL = ("texts", "answers", "reference")
+RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
+UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
+DTYPES = {"correct": bool, "labels": np.int64, "sources": np.int64, "mask": bool}
 Provider = Callable[[Sequence[str]], Any]
 HOW = {
     "correct": "Give `correct`, or rewards that are all 0/1 (or all -1/1), or use a gate by reward.",
@@ -44,7 +55,8 @@ def fields_of(group: Group) -> dict[str, Any]:
     """The fields of one group that its rollouts hold; those that any rollout lacks are left out.
 
     A rollout that was pruned (`keep` false) gets the reward NaN and so takes no part. Labels number the canonical
-    forms; a rollout without one is a class of its own. Lengths are generated tokens.
+    forms; a rollout without one is a class of its own. Lengths are generated tokens. Reward columns are in the order
+    of the rewards' names.
     """
     rows = group.rollouts
     found: dict[str, Any] = {
@@ -53,6 +65,11 @@ def fields_of(group: Group) -> dict[str, Any]:
     }
     if all(row.correct is not None for row in rows):
         found["correct"] = [row.correct for row in rows]
+    columns = sorted({name for row in rows for name in row.rewards})
+    if len(columns) > 1:
+        found["reward_columns"] = [[row.rewards.get(name, math.nan) for name in columns] for row in rows]
+    if all(row.source and "name" in row.source for row in rows):
+        found["sources"] = [row.source["name"] for row in rows if row.source]
     if any(row.answer is not None for row in rows):
         found["answers"] = [row.answer for row in rows]
     # A wrong rollout often has no form; without a single correct one, a group of those is still a verified group.
@@ -93,6 +110,10 @@ class Stack:
             return
         if name not in self.providers or any("texts" not in bucket.fields for bucket in lacking):
             raise UserError(stage, f"needs the field '{name}', which is missing", HOW.get(name, f"Give `{name}`."))
+        if name in RELATIVE:
+            for bucket in lacking:
+                bucket.fields[name] = np.stack([self.providers[name](group) for group in bucket.fields["texts"]])
+            return
         texts = [text for bucket in lacking for group in bucket.fields["texts"] for text in group]
         values = np.asarray(self.providers[name](texts))
         if len(values) != len(texts):
@@ -146,9 +167,12 @@ def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
 
 
 def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
-    if "rewards" not in mapping:
-        raise UserError(where, "has no rewards", "Every group needs `rewards`, one number per rollout.")
     fields = {name: _array(name, values, where) for name, values in mapping.items() if values is not None}
+    if "reward_columns" in fields:
+        fields["reward_columns"] = fields["reward_columns"].reshape(len(fields["reward_columns"]), -1)
+        fields.setdefault("rewards", fields["reward_columns"].sum(axis=-1))
+    if "rewards" not in fields:
+        raise UserError(where, "has no rewards", "Every group needs `rewards`, one number per rollout.")
     size = len(fields["rewards"])
     for name, values in fields.items():
         if len(values) != size:
@@ -163,7 +187,9 @@ def _array(name: str, values: Any, where: str) -> Any:
     if isinstance(values, list | tuple):
         if name == "labels" and not all(isinstance(value, int) for value in values):
             return first_appearance(values)
-        if name != "rewards" and any(value is None for value in values):
+        if name == "sources" and not all(isinstance(value, int) for value in values):
+            return np.unique([str(value) for value in values], return_inverse=True)[1]
+        if name not in UNDEFINED and any(value is None for value in values):
             raise UserError(where, f"{name} has a missing entry", "Leave the field out, or give one per rollout.")
     try:
         return np.asarray(values, dtype=DTYPES.get(name, np.float64))

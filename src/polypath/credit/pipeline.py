@@ -135,7 +135,7 @@ def _written(call: Call) -> str:
 
 def _check_flow(stages: list[Stage], name: str) -> None:
     """Every field that is read must be an input or the product of an earlier stage, and advantages must come out."""
-    have = {*FIELDS, "base_rewards", "memory"}
+    have = {*FIELDS, "base_rewards", "memory", "groups"}
     for stage in stages:
         for field in stage.required:
             if field not in have:
@@ -151,7 +151,7 @@ def _without_diversity(stages: list[Stage]) -> list[Stage]:
 
     Stages that no longer lead to advantages or `keep` (such as the signal's representation) go as well.
     """
-    have, gone, kept = {*FIELDS, "base_rewards", "memory"}, set[str](), []
+    have, gone, kept = {*FIELDS, "base_rewards", "memory", "groups"}, set[str](), []
     for stage in stages:
         if stage.call.kind == "signal" or gone.intersection(stage.required):
             gone.update(set(stage.returns) - have)
@@ -207,16 +207,32 @@ def _apply(stage: Stage, batch: Stack, knobs: dict[str, Any], memory: Memory | N
 
 
 def _apply_whole(stage: Stage, batch: Stack, knobs: dict[str, Any], memory: Memory | None, metrics: Any) -> None:
-    """Run the stage once on all rollouts of the batch, laid end to end."""
+    """Run the stage once on all rollouts of the batch, laid end to end; `groups` says which group each is of."""
     if not batch.buckets:
         return
-    data = {name: np.concatenate([b.fields[name].ravel() for b in batch.buckets]) for name in stage.required}
+    present = [name for name in stage.optional if all(name in b.fields for b in batch.buckets)]
+    data = {name: _flat(batch, name) for name in (*stage.required, *present) if name != "memory"}
+    if "memory" in stage.required:
+        data["memory"] = memory
     for name, values in _products(stage, stage.function(**data, **knobs)).items():
+        if name == "metrics":
+            for key, value in values.items():
+                metrics.setdefault(key, []).append(np.atleast_1d(value))
+            continue
         start = 0
         for bucket in batch.buckets:
             shape = bucket.fields["rewards"].shape
-            bucket.fields[name] = values[start : start + shape[0] * shape[1]].reshape(shape)
+            part = values[start : start + shape[0] * shape[1]].reshape(*shape, *values.shape[1:])
+            bucket.fields[name] = bucket.fields.get(name, True) & part if name == "keep" else part
             start += shape[0] * shape[1]
+
+
+def _flat(batch: Stack, name: str) -> np.ndarray:
+    """A field of all rollouts of the batch in one array, in the order of the buckets."""
+    if name == "groups":
+        return np.concatenate([np.repeat(b.members, len(b.rows[0])) for b in batch.buckets])
+    values = [np.asarray(b.fields[name]) for b in batch.buckets]
+    return np.concatenate([v.reshape(v.shape[0] * v.shape[1], *v.shape[2:]) for v in values])
 
 
 def _products(stage: Stage, result: Any) -> dict[str, Any]:
