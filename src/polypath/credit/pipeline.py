@@ -211,7 +211,7 @@ def _apply_whole(stage: Stage, batch: Stack, knobs: dict[str, Any], memory: Memo
     if not batch.buckets:
         return
     present = [name for name in stage.optional if all(name in b.fields for b in batch.buckets)]
-    data = {name: _flat(batch, name) for name in (*stage.required, *present) if name != "memory"}
+    data: dict[str, Any] = {n: _flat(batch, n) for n in (*stage.required, *present) if n != "memory"}
     if "memory" in stage.required:
         data["memory"] = memory
     for name, values in _products(stage, stage.function(**data, **knobs)).items():
