@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from credit_groups import fill, groups, take
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polypath import credit
 from polypath.core import registry
 from polypath.credit.signals import ngram_unique_share
-from polypath.diversity.kernels import cosine
 
 METHODS = {name: credit.load_method(name) for name in credit.methods()}
 EXAMPLES = [(name, i) for name, method in METHODS.items() for i in range(len(method.examples))]
@@ -18,11 +18,17 @@ KNOWN_TRAITS = {
     "duplicates_share",
     "zero_when_tied",
     "signal_in_equal_groups",
+    "whole_batch",  # a group's credit depends on the other groups of the batch
+    "absolute_baseline",  # what is subtracted is not the group's own mean, so that a tied or single group has credit
 }
 
 
 def declares(trait):
     return [name for name, method in METHODS.items() if trait in method.traits]
+
+
+def lacks(trait):
+    return sorted(set(METHODS) - set(declares(trait)))
 
 
 @pytest.mark.parametrize(("name", "index"), EXAMPLES)
@@ -42,31 +48,13 @@ def test_a_method_names_its_paper_choices_and_known_traits(name):
     assert credit.build(name).describe() == credit.build({name: method.defaults}).describe()
 
 
-@st.composite
-def groups(draw, size=st.integers(1, 7)):
-    """A group with every field that a method may ask for; rewards are 0/1 or dense, positive and negative."""
-    n = draw(size)
-    column = st.lists(st.sampled_from([0.0, 1.0]) if draw(st.booleans()) else st.floats(-2, 12), min_size=n, max_size=n)
-    rewards = np.array(draw(column))
-    words = draw(st.lists(st.text("ab ", max_size=8), min_size=n, max_size=n))
-    return {
-        "rewards": rewards,
-        "correct": rewards > 0.5,
-        "labels": np.array(draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))),
-        "texts": words,
-        "lengths": np.array([len(text) + 1.0 for text in words]),
-    }
-
-
-def take(group, rows):
-    return {name: [v[r] for r in rows] if name == "texts" else v[rows] for name, v in group.items()}
-
-
-PIPELINES = {name: credit.build({name: {"max_length": 6, "buffer": 4} if name == "dapo" else {}}) for name in METHODS}
+# Knobs without which a method has nothing to do on tiny groups
+KNOBS = {"dapo": {"max_length": 6, "buffer": 4}}
+PIPELINES = {name: credit.build({name: KNOBS.get(name, {})}) for name in METHODS}
 
 
 def advantages(name, group):
-    return PIPELINES[name](group).advantages[0]
+    return PIPELINES[name](group, memory=credit.Memory()).advantages[0]
 
 
 @settings(max_examples=15, deadline=None)
@@ -100,12 +88,17 @@ def test_duplicates_share(name, group, data):
 def test_zero_when_tied(name, group):
     n = len(group["rewards"])
     tied = {**group, "rewards": np.full(n, 0.1), "correct": np.full(n, True), "lengths": np.ones(n)}
+    tied["reward_columns"] = np.full((n, 3), 0.1)
     assert not advantages(name, tied).any()
 
 
 @pytest.mark.parametrize("name", declares("signal_in_equal_groups"))
 def test_signal_in_equal_groups_prefers_the_rare(name):
-    found = advantages(name, {"rewards": [1.0, 1, 1], "labels": [0, 0, 1]})
+    labels = np.array([0, 0, 1])
+    group = {**take(fill(np.ones(3), np.random.default_rng(0)), [0, 0, 1]), "labels": labels}
+    group |= {"texts": ["a b c", "a b c", "x y z"], "answers": ["a", "a", "b"], "embeddings": np.eye(2)[labels]}
+    group["similarity"] = group["embeddings"] @ group["embeddings"].T
+    found = advantages(name, group)
     assert found[2] > 0 > found[0]
 
 
@@ -116,32 +109,46 @@ def test_undefined_rewards_take_no_part(name, group, data):
     n = len(group["rewards"])
     undefined = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     masked = {**group, "rewards": np.where(undefined, np.nan, group["rewards"])}
-    result = PIPELINES[name](masked)
+    result = PIPELINES[name](masked, memory=credit.Memory())
     assert not result.advantages[0][undefined].any() and not result.keep[0][undefined].any()
     rows = np.flatnonzero(~undefined)
     if len(rows):
         np.testing.assert_array_equal(result.advantages[0][rows], advantages(name, take(group, rows)))
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", lacks("absolute_baseline"))
 @pytest.mark.parametrize("reward", [0.0, 1.0, -3.5])
 def test_a_group_of_one_gives_zero(name, reward):
-    group = {"rewards": [reward], "correct": [reward > 0], "labels": [0], "texts": ["a b c"], "lengths": [3]}
-    assert advantages(name, group).tolist() == [0.0]
+    assert not advantages(name, fill(np.array([reward]), np.random.default_rng(0))).any()
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", declares("absolute_baseline"))
+def test_a_group_of_one_may_have_credit(name):
+    alone = [advantages(name, fill(np.array([r]), np.random.default_rng(s))) for r in (0.0, 1.0) for s in range(5)]
+    assert np.isfinite(alone).all() and np.any(alone)
+
+
+@pytest.mark.parametrize("name", lacks("whole_batch"))
 def test_any_split_of_the_batch_gives_the_same_advantages(name):
-    rng = np.random.default_rng(0)
-    batch = []
-    for size in (4, 2, 4, 5, 1, 2):
-        rewards = rng.integers(0, 2, size).astype(float)
-        texts = ["".join(rng.choice(list("ab "), 6)) for _ in range(size)]
-        labels, lengths = rng.integers(0, 3, size), np.full(size, 6.0)
-        batch.append({"rewards": rewards, "correct": rewards > 0, "labels": labels, "texts": texts, "lengths": lengths})
-    together = PIPELINES[name](batch).advantages
+    batch = some_groups()
+    together = PIPELINES[name](batch, memory=credit.Memory()).advantages
     for group, found in zip(batch, together, strict=True):
         np.testing.assert_allclose(found, advantages(name, group), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", declares("whole_batch"))
+def test_the_order_of_the_groups_in_a_batch_does_not_matter(name):
+    batch = some_groups()
+    found = PIPELINES[name](batch, memory=credit.Memory()).advantages
+    other = PIPELINES[name](batch[::-1], memory=credit.Memory()).advantages[::-1]
+    for one, two in zip(found, other, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-12)
+    assert any(not np.allclose(a, advantages(name, g)) for a, g in zip(found, batch, strict=True))
+
+
+def some_groups():
+    rng = np.random.default_rng(0)
+    return [fill(rng.integers(0, 2, size).astype(float), rng) for size in (4, 2, 4, 5, 1, 2)]
 
 
 @pytest.mark.parametrize("name", ["darling", "uniqueness", "rarity"])
@@ -160,12 +167,11 @@ SAFE = [e for e in registry.entries("signal") if "duplicate_never_raises" in e.t
 @pytest.mark.parametrize("entry", SAFE, ids=lambda e: e.name)
 def test_an_exact_duplicate_never_raises_its_own_diversity(entry, group, data):
     n = len(group["rewards"])
-    vectors = np.array([[1.0 + label, label * label + 1.0, 1.0] for label in group["labels"]])
     function = registry.get("signal", entry.name)
     i = data.draw(st.integers(0, n - 1))
 
     def value(rows):
-        fields = {**take(group, np.array(rows)), "similarity": cosine(vectors[rows])}
+        fields = take(group, rows)
         return function(*(fields[name] for name in entry.data))[i]
 
     assert value([*range(n), i]) <= value(list(range(n))) + 1e-9

@@ -87,16 +87,19 @@ def cispo(
     *,
     low: float | None = None,
     high: float = 0.2,
+    bound: Literal["relative", "absolute"] = "relative",
     aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
     constant_length: int | None = None,
 ) -> Tensor:
     """Summed -clip(rho) A logp with the clipped ratio as a constant weight, so that every token keeps its gradient.
 
-    The weight is bounded by 1 + high as in verl (TRL's `epsilon_high` is the absolute bound), and by 1 - low if given.
+    With `bound="relative"` the weight is at most 1 + high, and at least 1 - low if that is given (verl); with
+    "absolute" the bounds are `high` and `low` themselves (TRL's `epsilon_high`, such as 5).
     """
     advantages = advantages if advantages.dim() == 2 else advantages[:, None]
     ratio = log_ratio(logp, logp_old, mask, "token").exp().detach()
-    weight = ratio.clamp(min=None if low is None else 1.0 - low, max=1.0 + high)
+    one = 1.0 if bound == "relative" else 0.0
+    weight = ratio.clamp(min=None if low is None else abs(one - low), max=one + high)
     return -aggregate_sum(weight * advantages * logp, mask, aggregate)
 
 
