@@ -1,4 +1,4 @@
-"""Entropy control by covariance: entropy falls as fast as log-probability and advantage covary, and few tokens carry it.
+"""Entropy control by covariance: entropy falls as fast as log-probability and advantage covary, on few tokens most.
 
 Source: Cui et al. 2025, "The Entropy Mechanism of Reinforcement Learning" (arXiv:2505.22617). The covariance is taken
 over the rows of one call: micro-batches have their own, as in the authors' release.
@@ -40,7 +40,7 @@ def clip_cov(
     aggregate: Literal["token_mean", "sequence_mean", "constant"] = "token_mean",
     constant_length: int | None = None,
 ) -> Tensor:
-    """The clipped surrogate without a random `share` of all tokens, drawn from those of covariance in (lowest, highest).
+    """The clipped surrogate without a random `share` of all tokens, from those of covariance in (lowest, highest).
 
     At least one token is drawn where any is eligible; a token that the ratio clip already stops is not. The draw
     depends on `seed`, the shape and the number of eligible tokens alone.
