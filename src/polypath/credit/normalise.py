@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polypath.core.arrays import Array, array_namespace, as_float, divide, mean, spread, tied
+from polypath.core.arrays import Array, array_namespace, as_array, as_float, divide, mean, spread, tied
 from polypath.core.registry import register
 
 CENTRED = frozenset({"zero_mean", "permutation_equivariant", "duplicates_share"})
@@ -76,14 +76,18 @@ def batch_spread(advantages: Array, rewards: Array, *, eps: float = 1e-4, ddof: 
 
 
 @register("normalise", "whiten", returns="advantages", paper="arXiv:2501.03262", traits={"whole_batch"})
-def whiten(advantages: Array, lengths: Array, *, eps: float = 1e-8) -> Array:
+def whiten(advantages: Array, lengths: Array, keep: Array | None = None, *, eps: float = 1e-8) -> Array:
     """Zero mean and unit variance over all *tokens* of the batch (REINFORCE++): a rollout counts by its length.
 
-    Variance with Bessel's correction n/(n-1), n tokens. Runs once over the whole batch: (N,), (N,) -> (N,).
+    Variance with Bessel's correction n/(n-1), n tokens. Dropped rollouts count nothing and get 0; equal advantages
+    give zeros. Runs once over the whole batch: (N,), (N,) -> (N,).
     """
     values, lengths = as_float(advantages), as_float(lengths)
     xp = array_namespace(values)
+    on = xp.ones_like(values) if keep is None else as_float(as_array(keep))
+    lengths = lengths * on
     count = xp.sum(lengths, axis=-1, keepdims=True)
-    centred = values - xp.sum(lengths * values, axis=-1, keepdims=True) / count
-    variance = xp.sum(lengths * centred**2, axis=-1, keepdims=True) / (count - 1)
-    return centred / xp.sqrt(variance + eps)
+    first = xp.max(values, axis=-1, keepdims=True)  # differences to it are exact zeros where all are equal
+    centred = values - first - divide(xp.sum(lengths * (values - first), axis=-1, keepdims=True), count)
+    variance = divide(xp.sum(lengths * centred**2, axis=-1, keepdims=True), count - 1.0)
+    return on * centred / xp.sqrt(variance + eps)

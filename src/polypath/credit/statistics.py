@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polypath.core.arrays import Array, array_namespace, as_float
+from polypath.core.arrays import Array, array_namespace, as_float, divide
 from polypath.core.arrays import mean as mean_of
 from polypath.core.registry import register
 
@@ -25,12 +25,15 @@ def leave_one_out_mean(rewards: Array) -> Array:
 
 @register("statistics", "length_weighted_mean", returns="baseline", paper="arXiv:2505.23585")
 def length_weighted_mean(rewards: Array, lengths: Array) -> Array:
-    """sum(length * r)/sum(length), the baseline of OPO. Shapes: (..., G), (..., G) -> (..., G).
+    """sum(length * r)/sum(length), the baseline of OPO; equal rewards are their own baseline exactly.
+
+    Shapes: (..., G), (..., G) -> (..., G).
 
     >>> length_weighted_mean([1, 0, 0, 1, 0], [4, 2, 2, 2, 2]).tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5]
     """
     rewards, lengths = as_float(rewards), as_float(lengths)
     xp = array_namespace(rewards)
-    weighted = xp.sum(rewards * lengths, axis=-1, keepdims=True) / xp.sum(lengths, axis=-1, keepdims=True)
-    return weighted + rewards * 0.0
+    first = rewards[..., :1]
+    excess = xp.sum((rewards - first) * lengths, axis=-1, keepdims=True)
+    return first + divide(excess, xp.sum(lengths, axis=-1, keepdims=True)) + rewards * 0.0
