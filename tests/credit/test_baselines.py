@@ -80,7 +80,9 @@ def test_beta_posterior_is_bounded_in_every_group():
 
 def test_live_share_counts_groups_by_exact_equality():
     # three of eight rollouts are live
-    close(live_share([1, -1, 0, 0, 0, 0, 0, 0], [1, 0, 0.5, *[0.1] * 5], [0, 0, 0, *[1] * 5]), [8 / 3, -8 / 3, *[0] * 6])
+    close(
+        live_share([1, -1, 0, 0, 0, 0, 0, 0], [1, 0, 0.5, *[0.1] * 5], [0, 0, 0, *[1] * 5]), [8 / 3, -8 / 3, *[0] * 6]
+    )
     assert live_share([0.0, 0.0], [1, 1], [0, 0]).tolist() == [0.0, 0.0]
 
 

@@ -133,4 +133,3 @@ def outcome_entropy(labels: Array) -> np.ndarray:
     share = (labels[..., :, None] == labels[..., None, :]).mean(axis=-1)
     entropy = -np.log(share).mean(axis=-1, keepdims=True) / np.log(max(n, 2))
     return np.broadcast_to(np.abs(entropy), labels.shape)
-
