@@ -98,4 +98,4 @@ def _weights(like: Array, counts: list[int], n: int, k: int) -> Array:
 def _bounded(k: int, n: int) -> int:
     if k < 1:
         raise UserError("normalise.k", f"k is {k}", "Draw at least one rollout.")
-    return max(1, min(round(k), n))
+    return max(1, min(int(k + 0.5), n))  # a schedule's value may lie between
