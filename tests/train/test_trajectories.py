@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from safetensors.torch import load_file
 from polypath.cli.train import summarise
 from polypath.core.rundir import RunDir
 from polypath.core.store import read_rollouts
+from polypath.engines.protocol import Row
+from polypath.engines.transformers import TransformersPolicy
 from polypath.train.run import RunRequest, load_recipe, run
 
 
@@ -50,11 +53,24 @@ def test_the_same_steps_in_another_form(override: str, recipe: Path, tmp_path: P
     assert texts[0] == texts[1]
 
 
+def drift(model: Path, start: Path, rollouts: Path) -> float:
+    """Estimated KL from the start to the model in nats per answer, on the answers that the start drew first."""
+    rows = [Row(tuple(r.prompt_ids), tuple(r.ids)) for r in read_rollouts(rollouts) if r.step == 0]
+    sums = [
+        [float(logp.sum()) for logp in TransformersPolicy.load(str(path)).score(rows).logp] for path in (start, model)
+    ]
+    return fmean(a - b for a, b in zip(*sums, strict=True))
+
+
 def test_kl_pulls_towards_the_start(recipe: Path, start: Path, tmp_path: Path) -> None:
-    origin = load_file(start / "model.safetensors")
-    free = trained(recipe, tmp_path / "free", "optim.lr=0.003")
-    held = trained(recipe, tmp_path / "held", "optim.lr=0.003", "train.kl=30.0")
-    assert distance(held, origin) < distance(free, origin)
+    """What is pulled is the distribution; the weights may move as far as they like (Adam divides by the gradient)."""
+    shared = ("optim.lr=0.003", "train.steps=20")
+    trained(recipe, tmp_path / "free", *shared)
+    trained(recipe, tmp_path / "held", *shared, "train.kl=3.0")
+    free, held = (
+        drift(tmp_path / name / "model", start, tmp_path / name / "rollouts.jsonl") for name in ("free", "held")
+    )
+    assert 0 < held < 0.75 * free
     measured = [row["kl"] for row in RunDir(tmp_path / "held").read_metrics() if "kl" in row]
     assert measured[0] == pytest.approx(0.0, abs=1e-6) and max(measured) > 1e-4
 

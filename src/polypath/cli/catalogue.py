@@ -12,8 +12,8 @@ from polypath.core.document import packaged
 from polypath.core.errors import UserError, did_you_mean
 from polypath.core.registry import Entry, entries
 
-METHOD, RECIPE = "credit", "recipe"  # kinds whose members are YAML files
-FOLDERS = {METHOD: "methods", RECIPE: "recipes"}
+METHOD, PLAN, RECIPE = "credit", "plan", "recipe"  # kinds whose members are YAML files
+FOLDERS = {METHOD: "methods", PLAN: "plans", RECIPE: "recipes"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Item:
     entry: Entry | None = None
 
     def text(self) -> str:
-        """The file of a method or recipe, "" for a function written in Python."""
+        """The file of a method, plan or recipe, "" for a function written in Python."""
         path = packaged(FOLDERS[self.kind]).get(self.name) if self.kind in FOLDERS else None
         return path.read_text(encoding="utf-8") if path else ""
 

@@ -17,6 +17,7 @@ from polypath.core.errors import ExitCode, UserError, did_you_mean
 COMMANDS = {
     "demo": "Show diversity collapse and its remedy from recorded rollouts, in seconds.",
     "train": "Train by a recipe: supervised, or by reinforcement, one run or a study of arms.",
+    "sample": "Draw rollouts by a plan from any model, with their provenance.",
     "measure": "Pass@k, distinct solutions and diversity of a file of rollouts.",
     "compare": "Compare runs, paired over prompts and seeds, with intervals.",
     "report": "Write one self-contained HTML page about a run.",

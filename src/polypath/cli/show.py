@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from polypath.cli.catalogue import METHOD, RECIPE, Item, catalogue, find
+from polypath.cli.catalogue import METHOD, PLAN, RECIPE, Item, catalogue, find
 from polypath.cli.output import emit, say, table
 from polypath.core.registry import Entry
 
@@ -73,18 +73,34 @@ def _recipe(item: Item) -> str:
 
 def _method(item: Item) -> str:
     body = item.body()
-    composition = {key: body[key] for key in ("credit", "loss") if body.get(key)}
+    composition = {key: body[key] for key in ("plan", "credit", "loss") if body.get(key)}
     parts = [item.summary, *(f"- {choice}" for choice in body.get("choices", ()))]
     parts = ["\n".join(parts), *(_knobs(item.entry) if item.entry else ())]
     parts.append(yaml.safe_dump(composition, sort_keys=False, allow_unicode=True, width=WIDTH).rstrip())
     confidence = (body.get("paper") or {}).get("confidence")
     parts += [f"Confidence: {confidence}"] if confidence else []
+    if item.kind == PLAN:
+        return "\n\n".join([*parts, _cost(item)])
     for example in body.get("examples", ())[:1]:
         given, knobs = json.dumps(example.get("given", {})), example.get("knobs", {})
         expected = f"Worked example: {given} gives {json.dumps(example.get('advantages'))}"
         options = "".join(f" -o {key}={value}" for key, value in knobs.items())
         parts += [expected, f"Try it: echo '{given}' | polypath {METHOD} {item.name} -{options}"]
     return "\n\n".join(parts)
+
+
+def _cost(item: Item) -> str:
+    """What a plan draws for a prompt at most, by a dry run with the default length."""
+    from polypath.engines.protocol import SamplingParams
+    from polypath.rollout.dry import dry_run
+    from polypath.rollout.plan import build
+
+    plan = build(item.name, params=SamplingParams(max_new_tokens=2048))
+    found, length = dry_run(plan), plan.params.max_new_tokens
+    bound = f"{found.answers} answers in {found.groups} group(s); at most {found.bound} tokens at {length} per answer"
+    trained = "Trained: drawn tokens of the answers" + (" and strategies" if "strategies" in item.text() else "")
+    tree = f"Tree: polypath sample --plan {item.name} --dry-run x"
+    return f"A prompt: {bound}\n{trained}, with credit: {plan.credit}\n{tree}"
 
 
 def docstring(target: str) -> str:

@@ -179,7 +179,7 @@ class Binder:
         try:
             # A method may also be a file of the user's own.
             own = name.endswith(".yaml") and Path(name).is_file()
-            entry = method_entry(Path(name)) if own else registry.entry(kind, name, where=given.where(path))
+            entry = method_entry(Path(name), kind) if own else registry.entry(kind, name, where=given.where(path))
         except UserError as error:
             self.errors.append(error)
             return None

@@ -1,6 +1,7 @@
 """Rebuild the static registry index: `python -m polypath.core.index`.
 
-It lists every registered function, and every `methods/*.yaml` as an entry of kind "credit".
+It lists every registered function, every `methods/*.yaml` as an entry of kind "credit", and every `plans/*.yaml` as one
+of kind "plan".
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from polypath.core import registry
 from polypath.core.document import load_document, packaged
 
 PATH = Path(__file__).with_name("index.json")
+FOLDERS = {"credit": "methods", "plan": "plans"}  # kinds whose members are YAML files
+RETURNS = {"credit": ("advantages",), "plan": ("groups",)}
 SCANNED = (
     "core",
     "diversity",
@@ -37,20 +40,25 @@ def build() -> str:
         package = importlib.import_module(f"polypath.{layer}")
         for module in pkgutil.walk_packages(package.__path__, f"{polypath.__name__}.{layer}."):
             importlib.import_module(module.name)
-    rows = registry.index_rows() + [asdict(method_entry(path)) for path in packaged("methods").values()]
+    rows = registry.index_rows()
+    for kind, folder in FOLDERS.items():
+        rows += [asdict(method_entry(path, kind)) for path in packaged(folder).values()]
     rows.sort(key=lambda row: (row["kind"], row["name"]))
     return json.dumps(rows, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def method_entry(path: Path) -> registry.Entry:
-    """The index entry of a method written in YAML; its knobs are `name: default` or `{default:, type:, help:}`."""
+def method_entry(path: Path, kind: str = "credit") -> registry.Entry:
+    """The index entry of a method or plan written in YAML.
+
+    Its knobs are `name: default` or `name: {default:, type:, help:}`.
+    """
     method = load_document(path).plain()
     return registry.Entry(
-        kind="credit",
+        kind=kind,
         name=path.stem,
-        target=f"polypath.methods:{path.name}",
+        target=f"polypath.{FOLDERS[kind]}:{path.name}",
         knobs={name: _knob(value) for name, value in (method.get("knobs") or {}).items()},
-        returns=("advantages",),
+        returns=RETURNS[kind],
         paper=_citation(method.get("paper", "")),
         traits=tuple(sorted(method.get("traits") or ())),
         summary=method.get("summary", ""),

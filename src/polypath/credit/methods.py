@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -10,9 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from polypath.core.errors import UserError, did_you_mean
+from polypath.core.presets import defaults, read_document, substitute, with_knobs
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,12 @@ class Method:
     @property
     def defaults(self) -> dict[str, Any]:
         """The default of every knob."""
-        return {
-            name: knob.get("default") if isinstance(knob, Mapping) and knob.keys() & {"default", "type"} else knob
-            for name, knob in self.knobs.items()
-        }
+        return defaults(self.knobs)
 
     def expand(self, knobs: Mapping[str, Any]) -> tuple[list[Any], Any]:
         """Stages and loss with the given knobs over the defaults. Raises UserError for an unknown knob."""
         where = f"method {self.name}"
-        for name in knobs:
-            if name not in self.knobs:
-                raise UserError(f"{where}.{name}", f"no knob named '{name}'", did_you_mean(name, self.knobs))
-        values = {**self.defaults, **knobs}
+        values = with_knobs(self.knobs, knobs, where)
         return substitute(list(self.credit), values, where), substitute(self.loss, values, where)
 
 
@@ -76,34 +68,4 @@ def load_method(name: str) -> Method:
         path = Path(str(resources.files("polypath") / "methods" / f"{name}.yaml"))
     if not path.is_file():
         raise UserError("credit", f"there is no method named '{name}'", did_you_mean(name, methods()))
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(str(path), f"is not YAML ({error})") from None
-    if not isinstance(document, dict):
-        raise UserError(str(path), "is not a method", "Write a mapping with the keys summary, knobs, credit and loss.")
-    return Method.read(path.stem, document)
-
-
-def substitute(item: Any, values: Mapping[str, Any], where: str) -> Any:
-    """Replace every "$knob" by the knob's value, in depth. Raises UserError for a knob that is not declared."""
-    if isinstance(item, str) and item.startswith("$"):
-        if item[1:] not in values:
-            raise UserError(where, f"{item} is used but no such knob is declared", did_you_mean(item[1:], values))
-        return values[item[1:]]
-    if isinstance(item, Mapping):
-        return {key: substitute(value, values, where) for key, value in item.items()}
-    if isinstance(item, list):
-        return [substitute(value, values, where) for value in item]
-    return _number(item)
-
-
-def _number(item: Any) -> Any:
-    """YAML reads 1e-5 (without a point) as text."""
-    if not isinstance(item, str):
-        return item
-    try:
-        number = float(item)
-    except ValueError:
-        return item
-    return number if math.isfinite(number) else item
+    return Method.read(path.stem, read_document(path, "method"))

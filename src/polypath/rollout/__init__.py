@@ -1,1 +1,1 @@
-"""Plans that turn prompts into groups of rollouts."""
+"""Rollout plans: operators that turn prompts into groups of rollouts which differ on purpose."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from polypath.core.errors import UserError
 
 PAD, EOS = "<pad>", "<eos>"  # the first two words of every closed vocabulary
 
@@ -43,6 +46,23 @@ class Task(Protocol):
     def verify(self, prompt: Prompt, text: str) -> Score:
         """Judge one completion. Deterministic; a text that cannot be parsed is wrong, never an exception."""
         ...
+
+
+@dataclass(frozen=True)
+class Unverified:
+    """Prompts of one's own, without a verdict: they can be sampled from, and not trained on."""
+
+    texts: Sequence[str]
+    name: str = "prompts"
+    chat: bool = True
+
+    def prompts(self, split: str, *, n: int, seed: int = 0) -> list[Prompt]:
+        """The first `n` texts, whatever the split."""
+        return [Prompt(hashlib.sha256(text.encode()).hexdigest()[:16], text) for text in self.texts[:n]]
+
+    def verify(self, prompt: Prompt, text: str) -> Score:
+        """Raises UserError: there is nothing to judge by."""
+        raise UserError("task", "these prompts have no verifier", "Name a task.")
 
 
 @runtime_checkable

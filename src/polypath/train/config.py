@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from polypath.core.recipe import Call, Kind, Kinds, Range
 from polypath.credit.spec import KINDS
+from polypath.rollout.plan import KINDS as OPERATORS
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,15 @@ class TinyModelConfig:
 
 @dataclass(frozen=True)
 class RolloutConfig:
-    """How each prompt is turned into a group of rollouts."""
+    """How each prompt is turned into groups of rollouts.
 
+    `plan` is a preset or a list of operators; without one, `group_size` independent answers. `sources` are further
+    models by the names that the plan uses; `max_tokens` bounds what is drawn for a prompt.
+    """
+
+    plan: Annotated[Call, Kind("plan")] | Annotated[list[Call], Kinds(*OPERATORS)] | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    max_tokens: Annotated[int, Range(1, None)] | None = None
     group_size: Annotated[int, Range(1, None)] = 8
     max_new_tokens: Annotated[int, Range(1, None)] = 64
     temperature: Annotated[float, Range(0.0, None)] = 1.0

@@ -24,7 +24,7 @@ from polypath.core.store import RolloutWriter, truncate_to
 from polypath.engines.protocol import SamplingParams
 from polypath.engines.tiny import build_gpt2
 from polypath.engines.transformers import LoraSpec, TransformersPolicy
-from polypath.rollout.flat import FlatPlan
+from polypath.rollout import plan as rollout_plan
 from polypath.tasks.protocol import Prompt, Task
 from polypath.train.checkpoint import checkpoints, load_state
 from polypath.train.config import EvaluateConfig, ModelConfig, Recipe, SftConfig, TinyModelConfig, TrainConfig
@@ -168,17 +168,24 @@ class Execution:
 def build_session(recipe: Recipe, task: Task, policy: TransformersPolicy, run: RunDir, processes: Processes) -> Session:
     """The parts of the reinforcement-learning loop, at step 0. Raises UserError when the recipe is not for it."""
     config, rollout = recipe.train, recipe.rollout
-    if config is None or recipe.credit is None:
-        raise UserError("recipe", "needs the sections train and credit", "See polypath show quickstart.")
-    pipeline = credit.build(recipe.credit, providers={"embeddings": policy.embed})
     params = SamplingParams(rollout.max_new_tokens, rollout.temperature, rollout.top_p, rollout.top_k)
+    plan = rollout_plan.build(
+        rollout.plan or {"grpo": {"n": rollout.group_size}},
+        params=params,
+        sources={name: TransformersPolicy.load(model) for name, model in rollout.sources.items()},
+        max_tokens=rollout.max_tokens,
+    )
+    method = recipe.credit or plan.credit
+    if config is None or method is None:
+        raise UserError("recipe", "needs the sections train and credit", "See polypath show quickstart.")
+    pipeline = credit.build(method, providers={"embeddings": policy.embed})
     loss = with_length(recipe.loss or pipeline.loss or Call("loss", "policy_clip", {}), params.max_new_tokens)
     return Session(
         recipe=recipe,
         policy=policy,
         task=task,
         pool=task.prompts("train", n=config.prompt_pool, seed=0),
-        plan=FlatPlan(rollout.group_size, params),
+        plan=plan,
         pipeline=pipeline,
         learner=Learner(policy, recipe.optim, config.steps * config.updates_per_batch, processes),
         objective=Objective(policy, loss, config, params.temperature, reference=starting_policy(recipe)),

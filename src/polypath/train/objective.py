@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from polypath.core import registry
+from polypath.core.errors import UserError
 from polypath.core.recipe import Call
-from polypath.core.record import Batch, Group
+from polypath.core.record import Batch, Group, Rollout
 from polypath.credit import Credit
 from polypath.engines.protocol import Row, Scores
 from polypath.engines.scoring import plan_microbatches
@@ -31,6 +32,7 @@ class Trained:
 
     rows: list[Row] = field(default_factory=list)
     advantages: list[Tensor] = field(default_factory=list)  # one (T,) per row
+    masks: list[Tensor] = field(default_factory=list)  # (T,): 0 where a token was put there and not drawn
     groups: list[list[int]] = field(default_factory=list)
     old: list[Tensor] | None = None  # log-probabilities before the first of several updates
     reference: list[Tensor] | None = None  # log-probabilities of the starting policy
@@ -41,9 +43,10 @@ class Trained:
         for rollout, advantage, kept in zip(group, advantages, keep, strict=True):
             if kept and rollout.ids:
                 members.append(len(self.rows))
-                self.rows.append(Row(tuple(rollout.prompt_ids), tuple(rollout.ids)))
+                self.rows.append(Row(loss_prompt(rollout), tuple(rollout.ids)))
                 values = np.broadcast_to(advantage, len(rollout.ids)) if np.ndim(advantage) == 0 else advantage
                 self.advantages.append(torch.tensor(values[: len(rollout.ids)], dtype=torch.float32))
+                self.masks.append(drawn_mask(rollout))
         if members:
             self.groups.append(members)
 
@@ -83,7 +86,7 @@ class Objective:
         chosen = [i for i in range(len(live)) if live[i] or not self.config.skip_dead_groups]
         counted = range(len(live)) if self.config.denominator == "all" else chosen
         lengths = [
-            len(rollout.ids)
+            int(drawn_mask(rollout).sum())
             for i in counted
             for rollout, kept in zip(batch.groups[i], credit.keep[i], strict=True)
             if kept and rollout.ids
@@ -126,7 +129,7 @@ class Objective:
     ) -> tuple[Tensor, dict[str, float]]:
         """The micro-batch's share of the step's loss, and sums for the metrics."""
         logp = pad_sequence(scores.logp, batch_first=True)
-        mask = pad_sequence([torch.ones_like(row) for row in scores.logp], batch_first=True).detach()
+        mask = _padded(trained.masks, indices, logp)
         advantages = _padded(trained.advantages, indices, logp)
         old = logp.detach() if trained.old is None else _padded(trained.old, indices, logp)
         value = self.loss(logp, old, advantages, mask)
@@ -140,6 +143,28 @@ class Objective:
             value = value + entropy_bonus(entropy, mask, coefficient=self.config.entropy, aggregate=self.aggregate)
             metrics["entropy"] = float(entropy.detach().sum())
         return value / total, metrics
+
+
+def drawn_mask(rollout: Rollout) -> Tensor:
+    """1 for every token that was drawn, 0 for one that was put there (T,): that one has no gradient."""
+    if rollout.forced_mask is None:
+        return torch.ones(len(rollout.ids))
+    return 1.0 - torch.tensor(rollout.forced_mask, dtype=torch.float32)
+
+
+def loss_prompt(rollout: Rollout) -> tuple[int, ...]:
+    """The prompt that the loss is taken under: the one that was shown, or the bare one.
+
+    Raises UserError when the bare prompt's tokens are not in the record.
+    """
+    if rollout.loss_context == "own":
+        return tuple(rollout.prompt_ids)
+    if "base_prompt_ids" not in rollout.extra:
+        where = f"rollout {rollout.group_id}/{rollout.index}"
+        raise UserError(
+            where, "its loss is under the bare prompt, whose tokens are missing", "Use a plan that keeps them."
+        )
+    return tuple(rollout.extra["base_prompt_ids"])
 
 
 def _padded(tensors: Sequence[Tensor], indices: Sequence[int], like: Tensor) -> Tensor:

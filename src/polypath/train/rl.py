@@ -15,11 +15,11 @@ from polypath.core.rundir import RunDir
 from polypath.core.store import RolloutWriter
 from polypath.credit import Credit, Memory, Pipeline
 from polypath.engines.transformers import TransformersPolicy
-from polypath.rollout.flat import FlatPlan
+from polypath.rollout.plan import Plan
 from polypath.tasks.protocol import Prompt, Task
 from polypath.train.checkpoint import save_checkpoint
 from polypath.train.config import EarlyStop, Recipe, TrainConfig
-from polypath.train.data import prompts_at
+from polypath.train.data import prompts_at, refill
 from polypath.train.learner import Learner
 from polypath.train.objective import Objective
 from polypath.train.processes import Processes
@@ -35,7 +35,7 @@ class Session:
     policy: TransformersPolicy
     task: Task
     pool: list[Prompt]
-    plan: FlatPlan
+    plan: Plan
     pipeline: Pipeline
     learner: Learner
     objective: Objective
@@ -84,7 +84,14 @@ def train_step(session: Session, step: int) -> dict[str, float]:
     config, processes = session.config, session.processes
     prompts = processes.share(prompts_at(session.pool, step, config.prompts_per_step, session.recipe.seed))
     local, failures = session.plan.collect(
-        session.policy, session.task, prompts, seed=session.recipe.seed, step=step, purpose="train"
+        session.policy,
+        session.task,
+        prompts,
+        seed=session.recipe.seed,
+        step=step,
+        memory=session.memory,
+        more_prompts=refill(session.pool, step, config.prompts_per_step, session.recipe.seed, processes.rank),
+        embedder=session.policy.embed,
     )
     failed = processes.sum_metrics({"failed": float(failures.count)})["failed"]
     # Credit sees every group whole, on every rank: memory and batch statistics stay the same everywhere.
@@ -118,7 +125,7 @@ def rollout_metrics(rollouts: list[Rollout]) -> dict[str, float]:
         "truncated": sum(r.status == "truncated" for r in rollouts) / n,
         "failed": sum(math.isnan(r.reward) for r in rollouts) / n,
         "rollouts": float(n),
-        "generated_tokens": float(sum(len(r.ids) for r in rollouts)),
+        "generated_tokens": float(sum(r.tokens.get(kind, 0) for r in rollouts for kind in ("generated", "discarded"))),
     }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from polypath.core.record import Rollout
 from polypath.core.store import RolloutWriter, read_rollouts
 from polypath.engines.protocol import Policy, SamplingParams
-from polypath.rollout.flat import FlatPlan
+from polypath.rollout.plan import build
 from polypath.tasks.protocol import Enumerable, Prompt, Task
 
 ROWS_AT_ONCE = 4096  # verified and written in slices, so that memory does not grow with the number of samples
@@ -39,7 +39,7 @@ def sample_evaluation(
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    plan = FlatPlan(samples, params)
+    plan = build({"grpo": {"n": samples}}, params=params)
     per_slice = max(1, ROWS_AT_ONCE // samples)
     rollouts = []
     with RolloutWriter(partial) as writer:
