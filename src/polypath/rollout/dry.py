@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from polypath.engines.protocol import Sample, SamplingParams, TokenLedger
+from polypath.engines.protocol import Row, Sample, SamplingParams, Scores, TokenLedger
 from polypath.rollout.forest import Forest, Node
 from polypath.rollout.plan import Plan, apply
 from polypath.rollout.tools import Tools
@@ -48,18 +48,31 @@ class DryPolicy:
         tokens = [[(seed + i) % 997 for i in range(params.max_new_tokens)] for seed in seeds]
         return [Sample(ids, [-1.0] * len(ids), False) for ids in tokens]
 
+    def score(self, rows: Sequence[Row], *, need: frozenset[str] = frozenset({"logp"}), **_: Any) -> Scores:
+        """Every token as likely as any other, and as uncertain."""
+        flat: list[Any] = [np.full(len(row.ids), -1.0) for row in rows]
+        return Scores(logp=flat, entropy=[-values for values in flat] if "entropy" in need else None)
+
+    def save(self, path: str) -> None:
+        """There is nothing to keep."""
+
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """A unit vector per text, the same for equal texts."""
         vectors = [np.random.default_rng(_token(text)).normal(size=16) for text in texts]
         return np.array([vector / np.linalg.norm(vector) for vector in vectors]).reshape(len(texts), 16)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DryTask:
     """A task in which no answer is right."""
 
+    text: str
     name: str = "dry"
     chat: bool = False
+
+    def prompts(self, split: str, *, n: int, seed: int = 0) -> list[Prompt]:
+        """The same text under different names."""
+        return [Prompt(f"dry-{i}", self.text) for i in range(n)]
 
     def verify(self, prompt: Prompt, text: str) -> Score:
         """Wrong."""
@@ -86,18 +99,20 @@ def dry_run(plan: Plan, prompt: str = "the prompt") -> DryRun:
     The bound holds for plans that draw more for prompts without a right answer; what another outcome would make a
     plan draw is at most that.
     """
-    policy = DryPolicy()
-    more = [0]
-
-    def further(n: int) -> list[tuple[int, Prompt]]:
-        more[0] += n
-        return [(more[0] - i, Prompt(f"more-{more[0] - i}", prompt)) for i in range(n)]
-
-    sources = dict.fromkeys(_named_sources(plan), policy)
+    policy, task = DryPolicy(), DryTask(prompt)
+    endless = enumerate(task.prompts("dry", n=1000))
+    forest = Forest.plant([next(endless)])
     tools = Tools(
-        policy, DryTask(), plan.params, 0, 0, "dry", sources=sources, more_prompts=further, embedder=policy.embed
-    )  # type: ignore[arg-type]
-    forest = Forest.plant([(0, Prompt("dry", prompt))])
+        policy,
+        task,
+        plan.params,
+        seed=0,
+        step=0,
+        purpose="dry",
+        sources=dict.fromkeys(_named_sources(plan), policy),
+        more_prompts=lambda n: [next(endless) for _ in range(n)],
+        embedder=policy.embed,
+    )
     rollouts: list[Any] = []
     for call in plan.operators:
         rollouts = apply(call, forest, tools)

@@ -120,7 +120,7 @@ def build(
     A list without a comparator compares the whole group. Raises UserError for unknown names and knobs, and for
     operators in an order that cannot run.
     """
-    options = {"params": params or SamplingParams(), "sources": sources or {}, "max_tokens": max_tokens}
+    options: dict[str, Any] = {"params": params or SamplingParams(), "sources": sources or {}, "max_tokens": max_tokens}
     if isinstance(spec, Call) and spec.kind not in KINDS:
         spec = {spec.name: spec.knobs}
     if isinstance(spec, str):

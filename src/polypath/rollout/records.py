@@ -30,9 +30,7 @@ def to_record(node: Node, tools: Tools, group_id: str, index: int) -> Rollout:
     ids, logp, forced = node.answer()
     score = node.score
     lineage = node.lineage()
-    fork = next(
-        (i for i in range(len(lineage) - 1, 0, -1) if lineage[i].parent and len(lineage[i].parent.children) > 1), 0
-    )
+    fork = next((i for i in range(len(lineage) - 1, 0, -1) if len(lineage[i - 1].children) > 1), 0)
     shared = sum(len(part.ids) for part in lineage[:fork])
     return Rollout(
         prompt_id=node.prompt.id,

@@ -48,7 +48,7 @@ class Task(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Unverified:
     """Prompts of one's own, without a verdict: they can be sampled from, and not trained on."""
 
