@@ -33,6 +33,21 @@ def test_reference_answers_are_correct_wherever_they_stand(dataset):
     assert single_line.verify(prompt, f"Let me see.\n{prompt.data['entry']['answer']}\n").correct
 
 
+def test_the_last_number_of_a_sentence_on_request():
+    entry = ReasoningGym(dataset="chain_sum").prompts("train", n=1)[0].data["entry"] | {"answer": "10"}
+    prompt = Prompt("x", "?", {"entry": entry})
+    strict, lenient = (ReasoningGym(dataset="chain_sum", untagged=how) for how in ("text", "last_number"))
+    for text, right in (
+        ("1+9=10.", True),
+        ("It is 10, not 11", False),
+        ("<answer>10</answer> or 3", True),
+        ("ten", False),
+    ):
+        assert lenient.verify(prompt, text).correct == right
+    assert not strict.verify(prompt, "1+9=10.").correct
+    assert lenient.verify(prompt, "1 + 9 = 10").answer == "10"
+
+
 def test_partial_scores_are_wrong_unless_asked_for():
     prompt = ReasoningGym(dataset="countdown").prompts("train", n=1)[0]
     wrong = "1 + 1"  # the scorer gives .05 for any expression

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from polypath.core.errors import UserError, did_you_mean, missing_extra
 from polypath.core.registry import register
@@ -17,6 +18,7 @@ from polypath.tasks.splits import SPLITS, check_split, content_id
 from polypath.tasks.verifiers import find_answer, normalise
 
 RANGE = 2**30  # a split's seeds: train from 0, dev from RANGE, test from 2 * RANGE
+NUMBER = re.compile(r"(?<![\d.])-?\d+(?:\.\d+)?")  # "1+9=10" holds 1, 9 and 10: a minus counts after no digit
 LONGEST = 20_000  # characters of an answer that a scorer gets to see
 
 
@@ -66,7 +68,8 @@ class ReasoningGym:
     the score itself with `partial_credit`. `instruction` is appended to every question. Splits use disjoint ranges of
     generator seeds and repeated questions are dropped within a split; a dataset with few possible questions may still
     show one in two splits. The answer is the last `<answer>...</answer>`; without one, the whole text and then its
-    last line are tried.
+    last line are tried, or with `untagged="last_number"` the last number in the text, for models that answer in a
+    sentence.
     """
 
     name = "reasoning_gym"
@@ -79,6 +82,7 @@ class ReasoningGym:
         threshold: float = 1.0,
         partial_credit: bool = False,
         instruction: str = "",
+        untagged: Literal["text", "last_number"] = "text",
         chat: bool = True,
     ) -> None:
         """Raises UserError for an unknown dataset, a wrong config, or without the reasoning-gym package."""
@@ -91,6 +95,7 @@ class ReasoningGym:
         self.chat, self.dataset = chat, dataset
         self.scorer_errors = 0  # how often the scorer raised; such a text is wrong
         self._threshold, self._partial, self._instruction = threshold, partial_credit, instruction
+        self._untagged = untagged
         self._create = partial(_create, create_dataset, dataset, config or {})
         self._scorer = self._create(seed=0, size=1).score_answer
 
@@ -122,11 +127,17 @@ class ReasoningGym:
 
     def verify(self, prompt: Prompt, text: str) -> Score:
         """The best verdict over the places where the answer may stand."""
-        tagged = find_answer(text)
-        lines = text.strip().splitlines()
-        candidates = [tagged] if tagged is not None else [text.strip(), *(line.strip() for line in lines[-1:])]
+        candidates = self._candidates(text)
         verdicts = [self._judge(prompt, candidate) for candidate in dict.fromkeys(candidates)]
         return max(verdicts, key=lambda score: (score.correct, score.reward, score.valid))
+
+    def _candidates(self, text: str) -> list[str]:
+        tagged = find_answer(text)
+        if tagged is not None:
+            return [tagged]
+        if self._untagged == "last_number":
+            return NUMBER.findall(text)[-1:] or [""]
+        return [text.strip(), *(line.strip() for line in text.strip().splitlines()[-1:])]
 
     def _judge(self, prompt: Prompt, answer: str) -> Score:
         entry = prompt.data["entry"]
