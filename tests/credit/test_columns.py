@@ -40,7 +40,7 @@ def test_rewards_are_the_sum_of_the_columns_unless_given():
 
 def test_sources_are_numbered_by_name_so_that_the_order_of_rollouts_does_not_matter():
     found = credit.build("grpo")({"rewards": [1, 0, 1], "sources": ["zoe", "amy", "zoe"]})
-    assert found.fields[0]["sources"].tolist() == [1, 0, 1]
+    assert found.fields[0]["sources"].tolist() == [2, 1, 2]
 
 
 def test_ranks_and_similarities_are_asked_for_group_by_group():

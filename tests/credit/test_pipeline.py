@@ -153,8 +153,10 @@ def test_token_credit_gives_a_row_of_tokens_per_rollout():
 def test_unequal_lengths_and_unreadable_arrays_are_named():
     with pytest.raises(UserError, match="group 1: labels has 1 entries, rewards has 2"):
         credit.build("grpo")([{"rewards": [1, 0]}, {"rewards": [1, 0], "labels": [0]}])
-    with pytest.raises(UserError, match="mask is not an array"):
-        credit.build("grpo")({"rewards": [1, 0], "mask": [[1], [1, 1]]})
+    with pytest.raises(UserError, match="embeddings is not an array"):
+        credit.build("grpo")({"rewards": [1, 0], "embeddings": [[1], [1, 1]]})
+    with pytest.raises(UserError, match="mask needs a list per rollout"):
+        credit.build("grpo")({"rewards": [1, 0], "mask": [1, 1]})
     with pytest.raises(UserError, match="correct has a missing entry"):
         credit.build("grpo")({"rewards": [1, 0], "correct": [True, None]})
 

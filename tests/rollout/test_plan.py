@@ -68,6 +68,7 @@ def test_a_tree_shares_its_beginnings_and_counts_them_once(
         assert a[:4] == b[:4] and c[:4] == d[:4]
         assert [row.fork_pos for row in group] == [4] * 4
         assert [row.parent for row in group] == ["0", "0", "1", "1"]
+        assert [row.extra["starts"] for row in group] == [[0, 4]] * 4
         assert [row.tokens["generated"] < len(row.ids) for row in group] == [False, True, False, True]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from polypath.core.errors import UserError
 from polypath.core.record import Batch, Group
+from polypath.credit.structure import PADDING, TOKENWISE, number_names, pad, structure_of
 from polypath.diversity.partitions import first_appearance
 
 FIELDS = (
@@ -28,17 +29,24 @@ FIELDS = (
     "reward_columns",  # (G, M): several rewards per rollout, whose sum is `rewards` unless that is given
     "baseline",  # (G,): a value to subtract, known beforehand, such as the reference policy's mean reward
     "ranks",  # (G,): place of the rollout in its group by a judge, 1 is best
-    "sources",  # (G,): which agent wrote the rollout
+    "sources",  # (G,): which agent wrote the rollout; 0 is the policy itself
+    "contexts",  # (G,): what it was shown beside the prompt; 0 is nothing
+    "spans",  # G mappings of a part's name to its [start, end] in tokens
+    "nodes",  # (G, D): its ancestors in the tree of the group, from the first fork to itself; -1 fills up
+    "starts",  # (G, D): the token at which each node or step starts
+    "states",  # (G, D): the state before each step, equal numbers being the same state
+    "actions",  # (G, D): what was done there
     "reference",  # G answers: what an anchor takes to be right
     "progress",  # (G,): share of correct steps before the first wrong one
     "distance",  # (G,): how far the answer is from its target, at least 0
     "steps",  # (G,): number of reasoning steps
     "confidence",  # (G, T): mean probability of the likeliest tokens
 )
-TEXTUAL = ("texts", "answers", "reference")
+TEXTUAL = ("texts", "answers", "reference", "spans")  # kept as lists
 RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
 UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
-DTYPES = {"correct": bool, "labels": np.int64, "sources": np.int64, "mask": bool}
+DTYPES = {"correct": bool, "mask": bool, **dict.fromkeys(("labels", "sources", "contexts", *PADDING), np.int64)}
+LONG = {**TOKENWISE, **PADDING}
 Provider = Callable[[Sequence[str]], Any]
 HOW = {
     "correct": "Give `correct`, or rewards that are all 0/1 (or all -1/1), or use a gate by reward.",
@@ -48,11 +56,18 @@ HOW = {
     "diversity": "Add a signal stage before it.",
     "advantages": "Add a normalise stage before it.",
     "memory": "Pass memory=Memory() and keep it from step to step.",
+    "contexts": "Sample with a plan that conditions the prompt, or give `contexts`, one number or name per rollout.",
+    "spans": 'Give `spans`, per rollout a mapping such as {"plan": [0, 12]} in tokens.',
+    "nodes": "Sample with a branching plan, or give `nodes` and `starts`, one row per rollout.",
+    "states": "Give `states`, `actions` and `starts`: per rollout its steps, and the token where each starts.",
+    "mask": "Give `mask`, a row of true and false per rollout, one for each of its tokens.",
 }
 
 
-def fields_of(group: Group) -> dict[str, Any]:
+def fields_of(group: Group, wanted: Container[str] = ()) -> dict[str, Any]:
     """The fields of one group that its rollouts hold; those that any rollout lacks are left out.
+
+    Fields with a value per token are made only where they are `wanted`.
 
     A rollout that was pruned (`keep` false) gets the reward NaN and so takes no part. Labels number the canonical
     forms; a rollout without one is a class of its own. Lengths are generated tokens. Reward columns are in the order
@@ -68,8 +83,6 @@ def fields_of(group: Group) -> dict[str, Any]:
     columns = sorted({name for row in rows for name in row.rewards})
     if len(columns) > 1:
         found["reward_columns"] = [[row.rewards.get(name, math.nan) for name in columns] for row in rows]
-    if all(row.source and "name" in row.source for row in rows):
-        found["sources"] = [row.source["name"] for row in rows if row.source]
     if any(row.answer is not None for row in rows):
         found["answers"] = [row.answer for row in rows]
     # A wrong rollout often has no form; without a single correct one, a group of those is still a verified group.
@@ -80,7 +93,7 @@ def fields_of(group: Group) -> dict[str, Any]:
         found["lengths"] = [len(row.ids) for row in rows]
     elif rows and all("generated" in row.tokens for row in rows):
         found["lengths"] = [row.tokens["generated"] for row in rows]
-    return found
+    return {**found, **structure_of(rows, wanted)}
 
 
 @dataclass
@@ -94,10 +107,11 @@ class Bucket:
 
 @dataclass
 class Stack:
-    """A whole batch: buckets, the size of every group before exclusions, and the lazily computed fields."""
+    """A whole batch: buckets, the shape of every group before exclusions and padding, the lazily computed fields."""
 
     buckets: list[Bucket]
     sizes: list[int]
+    widths: list[int]  # tokens of the longest rollout, 0 where no field is by token
     providers: Mapping[str, Provider] = field(default_factory=dict)
 
     def supply(self, name: str, stage: str) -> None:
@@ -127,23 +141,29 @@ class Stack:
 
     def copy(self) -> Stack:
         """The same fields in new dictionaries, for a second run over the same inputs."""
-        return Stack([Bucket(b.members, b.rows, dict(b.fields)) for b in self.buckets], self.sizes, self.providers)
+        buckets = [Bucket(b.members, b.rows, dict(b.fields)) for b in self.buckets]
+        return Stack(buckets, self.sizes, self.widths, self.providers)
 
 
-def as_mappings(groups: Any) -> list[Mapping[str, Any]]:
+def as_mappings(groups: Any, wanted: Container[str] = ()) -> list[Mapping[str, Any]]:
     """One mapping of fields per group, from a batch, a group, a mapping or a sequence of either."""
     if isinstance(groups, Batch):
         groups = groups.groups
     elif isinstance(groups, Group | Mapping):
         groups = [groups]
-    return [fields_of(group) if isinstance(group, Group) else group for group in groups]
+    return [fields_of(group, wanted) if isinstance(group, Group) else group for group in groups]
 
 
-def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
-    """Drop rollouts without a finite reward, then stack groups of equal shape. Raises UserError for unequal lengths."""
-    mappings = as_mappings(groups)
+def stack(groups: Any, providers: Mapping[str, Provider], wanted: Container[str] = ()) -> Stack:
+    """Drop rollouts without a finite reward, then stack groups of equal shape. Raises UserError for unequal lengths.
+
+    Fields by token or by step are filled up to the longest of the batch, so that they do not tear it apart.
+    """
+    mappings = number_names(as_mappings(groups, wanted))
     checked = [_arrays(mapping, f"group {place}") for place, mapping in enumerate(mappings)]
     _derive_correct(checked)
+    widths = [max([0, *(group[name].shape[1] for name in TOKENWISE if name in group)]) for group in checked]
+    _level(checked)
     buckets: dict[Any, Bucket] = {}
     for place, fields in enumerate(checked):
         valid = np.isfinite(fields["rewards"])
@@ -163,7 +183,7 @@ def stack(groups: Any, providers: Mapping[str, Provider]) -> Stack:
         for name, values in bucket.fields.items():
             bucket.fields[name] = values if name in TEXTUAL else np.stack(values)
         bucket.fields["base_rewards"] = bucket.fields["rewards"]
-    return Stack(list(buckets.values()), [len(fields["rewards"]) for fields in checked], providers)
+    return Stack(list(buckets.values()), [len(fields["rewards"]) for fields in checked], widths, providers)
 
 
 def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -187,14 +207,32 @@ def _array(name: str, values: Any, where: str) -> Any:
     if isinstance(values, list | tuple):
         if name == "labels" and not all(isinstance(value, int) for value in values):
             return first_appearance(values)
-        if name == "sources" and not all(isinstance(value, int) for value in values):
-            return np.unique([str(value) for value in values], return_inverse=True)[1]
+        if name in LONG:
+            values = _rows(name, values, where)
         if name not in UNDEFINED and any(value is None for value in values):
             raise UserError(where, f"{name} has a missing entry", "Leave the field out, or give one per rollout.")
     try:
         return np.asarray(values, dtype=DTYPES.get(name, np.float64))
     except (ValueError, TypeError) as error:
         raise UserError(where, f"{name} is not an array ({error})", "Pad ragged rows and mask the padding.") from None
+
+
+def _rows(name: str, values: Any, where: str) -> Any:
+    """The rows of a field by token or by step, filled up. Raises UserError when an entry is not a row."""
+    if not all(isinstance(row, list | tuple | np.ndarray) for row in values):
+        raise UserError(where, f"{name} needs a list per rollout", "Give one row per rollout.")
+    return pad(values, LONG[name])
+
+
+def _level(groups: list[dict[str, Any]]) -> None:
+    """Fill the fields by token or by step up to the longest row of the batch."""
+    for names in ([*TOKENWISE], ["nodes"], ["states", "actions"], ["starts"]):
+        present = [(group, name) for group in groups for name in names if name in group]
+        width = max((group[name].shape[1] for group, name in present), default=0)
+        for group, name in present:
+            short = width - group[name].shape[1]
+            if short:
+                group[name] = np.pad(group[name], ((0, 0), (0, short)), constant_values=LONG[name])
 
 
 def _take(name: str, value: Any, rows: np.ndarray) -> Any:

@@ -95,7 +95,8 @@ class Pipeline:
 
         Raises UserError when a stage needs a field that is missing, or when fields of a group differ in length.
         """
-        inputs = stack(groups, self.providers)
+        wanted = {field for stage in self.stages for field in (*stage.required, *stage.optional)}
+        inputs = stack(groups, self.providers, wanted)
         _supply(self.stages, inputs, memory)
         without = inputs.copy() if self._without else None
         trial = memory.copy() if memory is not None and without is not None else None
@@ -249,8 +250,10 @@ def _collect(batch: Stack) -> tuple[list[np.ndarray], list[np.ndarray]]:
         kept = np.broadcast_to(bucket.fields.get("keep", True), values.shape[:2])
         values = np.where(kept.reshape(*kept.shape, *[1] * (values.ndim - 2)), values, 0.0)
         for place, (member, rows) in enumerate(zip(bucket.members, bucket.rows, strict=True)):
+            own = values[place]
             if values.ndim > 2:
-                advantages[member] = np.zeros((batch.sizes[member], *values.shape[2:]))
-            advantages[member][rows] = values[place]
+                own = own[:, : batch.widths[member]]
+                advantages[member] = np.zeros((batch.sizes[member], own.shape[1]))
+            advantages[member][rows] = own
             keep[member][rows] = kept[place]
     return advantages, keep

@@ -58,7 +58,7 @@ def to_record(node: Node, tools: Tools, group_id: str, index: int) -> Rollout:
         drop_reason=node.drop_reason,
         tokens={"generated": tools.count_once(lineage)},
         seed=tools.draw_seed(node),
-        extra=extras(node, tools),
+        extra=extras(node, lineage, tools),
     )
 
 
@@ -73,11 +73,16 @@ def spans(lineage: Sequence[Node]) -> dict[str, list[int]] | None:
     return found or None
 
 
-def extras(node: Node, tools: Tools) -> dict[str, object]:
-    """The path in the tree (where there is one), the bare prompt's tokens for a loss under it, and the signals."""
+def extras(node: Node, lineage: Sequence[Node], tools: Tools) -> dict[str, object]:
+    """The path in the tree and where its parts start, the bare prompt's tokens for a loss under it, and the signals.
+
+    `starts` has the first token of each of the last nodes on the path, those that wrote this answer.
+    """
     found: dict[str, object] = {}
     if len(node.path) > 1:
         found["path"] = list(node.path)
+        written = [part for part in lineage if part.path]
+        found["starts"] = [sum(len(part.ids) for part in written[:i]) for i in range(len(written))]
     if node.loss_context != "own":
         found["base_prompt_ids"] = list(tools.prompt_ids(View(node.prompt.text)))
     return {**found, **{f"signal/{name}": value for name, value in node.values.items()}}
