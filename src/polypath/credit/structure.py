@@ -64,14 +64,14 @@ def number_names(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     0 is the bare prompt ("bare" or "") and the policy itself (""); the others follow in the order of their names.
     """
-    groups = [dict(group) for group in groups]
+    numbered = [dict(group) for group in groups]
     for field, first in FIRST.items():
-        named = [group for group in groups if _is_named(group.get(field))]
+        named = [group for group in numbered if _is_named(group.get(field))]
         names = {str(name) for group in named for name in group[field]} - {first, ""}
         numbers = {"": 0, first: 0, **{name: place for place, name in enumerate(sorted(names), 1)}}
         for group in named:
             group[field] = [numbers[str(name)] for name in group[field]]
-    return groups
+    return numbered
 
 
 def _is_named(values: Any) -> bool:
