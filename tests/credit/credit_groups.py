@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from polypath.diversity.kernels import cosine
 
 TOKENS = 3
-TEXTUAL = ("texts", "answers", "reference")
+TEXTUAL = ("texts", "answers", "reference", "spans")
 
 
 @st.composite
@@ -47,6 +47,20 @@ def fill(rewards: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
         "progress": rng.integers(0, 5, n) / 4.0,
         "distance": rng.integers(0, 5, n) / 8.0,
         "steps": rng.integers(1, 6, n).astype(float),
+        **structure(n, rng),
+    }
+
+
+def structure(n: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Contexts, named parts, a binary tree of two levels and an agent's steps, with a part for every token."""
+    turns = rng.integers(0, 2, (n, 2))
+    return {
+        "contexts": rng.integers(0, 3, n),
+        "spans": [{"strategy": [0, 1], "b": [1, 2]} if has else {} for has in rng.integers(0, 2, n)],
+        "nodes": np.stack([turns[:, 0], 2 + 2 * turns[:, 0] + turns[:, 1]], axis=-1),
+        "starts": np.tile([0, 1], (n, 1)),
+        "states": np.stack([np.zeros(n, dtype=int), 1 + rng.integers(0, 2, n)], axis=-1),
+        "actions": rng.integers(0, 2, (n, 2)),
     }
 
 
