@@ -10,10 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 from polypath.cli.train import summarise
+from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
 from polypath.core.store import read_rollouts
 from polypath.engines.protocol import Row
 from polypath.engines.transformers import TransformersPolicy
+from polypath.train.rl import sampled_entropy
 from polypath.train.run import RunRequest, load_recipe, run
 
 
@@ -93,3 +95,29 @@ def test_metrics_say_where_the_signal_came_from(recipe: Path, tmp_path: Path) ->
 def test_dr_grpo_takes_its_length_from_the_rollout(recipe: Path, tmp_path: Path) -> None:
     trained(recipe, tmp_path / "run", "credit=dr_grpo", "train.steps=1")
     assert RunDir(tmp_path / "run").read_metrics()[0]["loss"] == pytest.approx(0.0, abs=1.0)
+
+
+def test_metrics_of_the_rollouts_themselves(recipe: Path, tmp_path: Path) -> None:
+    trained(recipe, tmp_path / "run", "train.steps=3")
+    run_dir = RunDir(tmp_path / "run")
+    rows, rollouts = run_dir.read_metrics(), read_rollouts(run_dir.rollouts)
+    for step, row in enumerate(rows):
+        mine = [r for r in rollouts if r.step == step]
+        logp = [p for r in mine for p in r.logp_sampling or ()]
+        assert row["sampled_entropy"] == pytest.approx(-sum(logp) / len(logp))
+        assert (row["foreign"], row["discarded"]) == (0.0, 0.0)
+        assert row["invalid"] == sum(r.canonical is None and r.answer is None for r in mine) / len(mine)
+        assert row.get("sampler_mismatch", 0.0) < 1e-4  # the trainer scores what the sampler drew alike
+    lengths = [row["length"] for row in rows]
+    assert rows[0]["length_drift"] == 0.0
+    assert rows[2]["length_drift"] == pytest.approx(lengths[2] / fmean(lengths) - 1, abs=1e-6)
+
+
+def test_entropy_leaves_out_what_was_not_drawn() -> None:
+    rows = [
+        Rollout("p", "g", 0, "", ids=[1, 2, 3], logp_sampling=[0.0, -1.0, -3.0], forced_mask=[1, 0, 0]),
+        Rollout("p", "g", 1, "", ids=[1], logp_sampling=[-9.0], source={"name": "teacher"}),
+        Rollout("p", "g", 2, "", ids=[1]),
+    ]
+    assert sampled_entropy(rows) == 2.0
+    assert sampled_entropy(rows[1:]) != sampled_entropy(rows[1:])  # undefined

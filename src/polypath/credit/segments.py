@@ -36,6 +36,11 @@ def part_masks(spans: Spans, mask: Array, names: Sequence[str]) -> np.ndarray:
     return found & on[..., None]
 
 
+def _weighted(parts: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Sum over the parts that a token is in: bool (..., T, M), (..., 1, M) or (M,) -> (..., T)."""
+    return sum(parts[..., m] * weights[..., m] for m in range(parts.shape[-1]))  # type: ignore[return-value]
+
+
 @register("token_credit", "blocks", returns="advantages", paper="arXiv:2602.10231", traits={"permutation_equivariant"})
 def blocks(column_advantages: Array, spans: Spans, mask: Array, *, names: list[str]) -> np.ndarray:
     """Each column's advantage on the tokens of its own part alone; `names` are the columns' parts, in order.
@@ -47,7 +52,7 @@ def blocks(column_advantages: Array, spans: Spans, mask: Array, *, names: list[s
     if columns.shape[-1] != len(names):
         what = f"{len(names)} names for {columns.shape[-1]} columns"
         raise UserError("token_credit.blocks.names", what, "Name the part of the text that each column is for.")
-    return (part_masks(spans, mask, names) * columns[..., None, :]).sum(axis=-1)
+    return _weighted(part_masks(spans, mask, names), columns[..., None, :])
 
 
 @register(
@@ -72,7 +77,7 @@ def segment_weights(
     """
     on = np.asarray(mask, dtype=bool)
     parts = part_masks(spans, on, [*weights, ""])
-    factor = (parts * np.array([*weights.values(), rest])).sum(axis=-1)
+    factor = _weighted(parts, np.array([*weights.values(), rest]))
     if renormalise:
         total = factor.sum(axis=-1, keepdims=True)
         factor = np.where(total > 0, factor * on.sum(axis=-1, keepdims=True) / np.where(total > 0, total, 1.0), factor)

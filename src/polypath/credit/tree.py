@@ -152,13 +152,14 @@ def state_values(
 
 def _visits(key: np.ndarray, row: np.ndarray, rewards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How many rollouts have each key at some step, and the sum of their rewards."""
-    key, row = np.unique(np.stack([key, row]), axis=1)
+    key, row = np.divmod(np.unique(key * len(rewards) + row), len(rewards))
     return np.bincount(key), np.bincount(key, weights=rewards[row])
 
 
-def _number(*keys: np.ndarray) -> np.ndarray:
-    """One number per distinct combination."""
-    return np.unique(np.stack(keys), axis=1, return_inverse=True)[1].reshape(-1)
+def _number(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """One number per distinct pair of whole numbers."""
+    low, high = other.min(initial=0), other.max(initial=0)
+    return np.unique(one * (high - low + 1) + (other - low), return_inverse=True)[1]
 
 
 @register("token_credit", "steps", returns="advantages", traits={"permutation_equivariant"})
@@ -171,7 +172,8 @@ def steps(step_advantages: Array, starts: Array, mask: Array) -> np.ndarray:
     [[0.5, 0.5, -1.0, 0.0]]
     """
     starts, on = np.asarray(starts), np.asarray(mask, dtype=bool)
-    begun = (starts[..., None, :] >= 0) & (starts[..., None, :] <= np.arange(on.shape[-1])[:, None])
-    place = begun.sum(axis=-1) - 1
+    place = np.full(on.shape, -1)
+    for begin in np.moveaxis(starts, -1, 0)[..., None]:
+        place += (begin >= 0) & (begin <= np.arange(on.shape[-1]))
     found = np.take_along_axis(np.asarray(step_advantages, dtype=float), np.maximum(place, 0), axis=-1)
     return np.where(on & (place >= 0), found, 0.0)

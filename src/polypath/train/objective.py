@@ -34,6 +34,7 @@ class Trained:
     advantages: list[Tensor] = field(default_factory=list)  # one (T,) per row
     masks: list[Tensor] = field(default_factory=list)  # (T,): 0 where a token was put there and not drawn
     groups: list[list[int]] = field(default_factory=list)
+    sampled: list[Tensor] = field(default_factory=list)  # log-probabilities of the sampler, NaN where unknown
     old: list[Tensor] | None = None  # log-probabilities before the first of several updates
     reference: list[Tensor] | None = None  # log-probabilities of the starting policy
 
@@ -47,6 +48,7 @@ class Trained:
                 values = np.broadcast_to(advantage, len(rollout.ids)) if np.ndim(advantage) == 0 else advantage
                 self.advantages.append(torch.tensor(values[: len(rollout.ids)], dtype=torch.float32))
                 self.masks.append(drawn_mask(rollout))
+                self.sampled.append(sampled_logp(rollout))
         if members:
             self.groups.append(members)
 
@@ -102,7 +104,7 @@ class Objective:
         for _ in range(self.config.updates_per_batch):
             step = self._step(learner, trained, total)
         tokens = max(step.pop("tokens", 0.0), 1.0)
-        for name in ("clipped_low", "clipped_high", "kl", "entropy"):
+        for name in ("clipped_low", "clipped_high", "kl", "entropy", "sampler_mismatch"):
             if name in step:
                 step[name] /= tokens
         return {**metrics, "trained_tokens": tokens, **step}
@@ -134,6 +136,8 @@ class Objective:
         old = logp.detach() if trained.old is None else _padded(trained.old, indices, logp)
         value = self.loss(logp, old, advantages, mask)
         metrics = policy_stats(logp, old, mask)
+        gap = (old - _padded(trained.sampled, indices, logp)).abs() * mask
+        metrics["sampler_mismatch"] = float(torch.nan_to_num(gap).sum())
         if trained.reference is not None:
             reference = _padded(trained.reference, indices, logp)
             value = value + kl_k3(logp, reference, mask, beta=self.config.kl, aggregate=self.aggregate)
@@ -150,6 +154,13 @@ def drawn_mask(rollout: Rollout) -> Tensor:
     if rollout.forced_mask is None:
         return torch.ones(len(rollout.ids))
     return 1.0 - torch.tensor(rollout.forced_mask, dtype=torch.float32)
+
+
+def sampled_logp(rollout: Rollout) -> Tensor:
+    """Log-probabilities of the ids when they were drawn (T,); NaN where another source or context makes them other."""
+    if rollout.logp_sampling is None or rollout.source or rollout.loss_context != "own":
+        return torch.full((len(rollout.ids),), torch.nan)
+    return torch.tensor(rollout.logp_sampling, dtype=torch.float32)
 
 
 def loss_prompt(rollout: Rollout) -> tuple[int, ...]:

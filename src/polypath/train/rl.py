@@ -65,6 +65,7 @@ def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch
             session.run.append_metrics({"step": step, **evaluate(step)})
         began = time.perf_counter()
         metrics = train_step(session, step)
+        metrics["length_drift"] = length_drift([row["length"] for row in seen if "length" in row], metrics["length"])
         seen.append(metrics)
         if session.processes.is_main:
             session.run.append_metrics(metrics)
@@ -115,18 +116,50 @@ def attach(batch: Batch, credit: Credit) -> None:
 
 
 def rollout_metrics(rollouts: list[Rollout]) -> dict[str, float]:
-    """Mean reward over the verified rollouts, share correct, response length and how they ended."""
+    """Mean reward over the verified rollouts, share correct, response length, how they ended and what they cost.
+
+    `sampled_entropy` is the mean of -log p over the tokens that were drawn, an unbiased estimate of the entropy per
+    token in nats, at the temperature of the sampling. `invalid` is the share without an answer, `foreign` that of the
+    tokens which another source wrote, `discarded` that of the drawn tokens which are in no rollout.
+    """
     rewards = [r.reward for r in rollouts if not math.isnan(r.reward)]
     n = len(rollouts)
+    written = sum(len(r.ids) for r in rollouts)
+    drawn = {kind: sum(r.tokens.get(kind, 0) for r in rollouts) for kind in ("generated", "discarded")}
+    parsed = any(r.canonical is not None or r.answer is not None for r in rollouts)
     return {
         "reward": fmean(rewards) if rewards else math.nan,
         "correct": sum(bool(r.correct) for r in rollouts) / n,
         "length": fmean(len(r.ids) for r in rollouts),
         "truncated": sum(r.status == "truncated" for r in rollouts) / n,
+        "invalid": sum(r.canonical is None and r.answer is None for r in rollouts) / n if parsed else math.nan,
         "failed": sum(math.isnan(r.reward) for r in rollouts) / n,
         "rollouts": float(n),
-        "generated_tokens": float(sum(r.tokens.get(kind, 0) for r in rollouts for kind in ("generated", "discarded"))),
+        "generated_tokens": float(sum(drawn.values())),
+        "discarded": drawn["discarded"] / max(sum(drawn.values()), 1),
+        "foreign": sum(len(r.ids) for r in rollouts if r.source) / max(written, 1),
+        "sampled_entropy": sampled_entropy(rollouts),
     }
+
+
+def sampled_entropy(rollouts: list[Rollout]) -> float:
+    """Mean of -log p over the tokens that the policy drew; NaN when none has a recorded log-probability."""
+    total, count = 0.0, 0
+    for rollout in rollouts:
+        if rollout.logp_sampling is not None and not rollout.source:
+            forced = sum(rollout.forced_mask or ())  # their log-probability is recorded as 0
+            total, count = total - math.fsum(rollout.logp_sampling), count + len(rollout.logp_sampling) - forced
+    return total / count if count else math.nan
+
+
+def length_drift(before: list[float], now: float, *, first: int = 10) -> float:
+    """Mean length now relative to that of the first steps, minus 1.
+
+    >>> length_drift([10.0, 10.0], 13.0, first=2)
+    0.3
+    """
+    start = [*before, now][:first]
+    return round(now / fmean(start) - 1.0, 6) if fmean(start) else math.nan
 
 
 def check_failures(failed: float, total: int, tolerance: float, first: str) -> None:
