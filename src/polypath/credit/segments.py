@@ -38,7 +38,7 @@ def part_masks(spans: Spans, mask: Array, names: Sequence[str]) -> np.ndarray:
 
 def _weighted(parts: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Sum over the parts that a token is in: bool (..., T, M), (..., 1, M) or (M,) -> (..., T)."""
-    return sum(parts[..., m] * weights[..., m] for m in range(parts.shape[-1]))  # type: ignore[return-value]
+    return sum(parts[..., m] * weights[..., m] for m in range(parts.shape[-1]))
 
 
 @register("token_credit", "blocks", returns="advantages", paper="arXiv:2602.10231", traits={"permutation_equivariant"})
