@@ -4,7 +4,7 @@ Every measurement is a fresh process, so that peak memory is its own; the sides 
 a round, so that a busy machine slows both. Completions have a fixed length on both sides (nothing stops them), rewards
 alternate, and dead groups are not skipped: the work is alike.
 
-Run: python benchmarks/step_vs_trl.py [--tiny] [--rounds 3] [--steps 3] [--threads 1] [--json FILE]
+Run: python benchmarks/step_vs_trl.py [--tiny] [--rounds 3] [--steps 3] [--groups 2] [--new 8] [--json FILE]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROMPT = "Name a colour. Answer with one word."
-GROUPS, SIZE, NEW, LR = 2, 8, 8, 1e-5
+SIZE, LR = 8, 1e-5
 # "trl" is TRL as it comes, which recomputes activations in the backward pass; "trl-keep" keeps them, as we do.
 SIDES = ("ours", "trl", "trl-keep")
 MEASURES = {"wall_s": "wall s/step", "cpu_s": "CPU s/step", "peak_gib": "peak GiB", "idle_gib": "GiB before"}
@@ -112,9 +112,9 @@ def ours(options: argparse.Namespace, folder: Path, clock: Clock) -> None:
     recipe = Recipe(
         task=Call("task", "colours"),
         model=ModelConfig("smollm2"),
-        rollout=RolloutConfig(group_size=SIZE, max_new_tokens=NEW),
+        rollout=RolloutConfig(group_size=SIZE, max_new_tokens=options.new),
         credit=Call("credit", "grpo"),
-        train=TrainConfig(steps=options.steps + 1, prompts_per_step=GROUPS, skip_dead_groups=False),
+        train=TrainConfig(steps=options.steps + 1, prompts_per_step=options.groups, skip_dead_groups=False),
         optim=OptimConfig(lr=LR),
     )
     session = build_session(recipe, Alternating(chat), policy, RunDir(folder), Processes())
@@ -122,7 +122,7 @@ def ours(options: argparse.Namespace, folder: Path, clock: Clock) -> None:
     clock.mark()
     for step in range(options.steps + 1):
         metrics = train_step(session, step)
-        if metrics["generated_tokens"] != GROUPS * SIZE * NEW or not metrics["grad_norm"] > 0:
+        if metrics["generated_tokens"] != options.groups * SIZE * options.new or not metrics["grad_norm"] > 0:
             raise SystemExit(f"not the work that was meant: {metrics}")
         clock.mark()
 
@@ -149,9 +149,9 @@ def trl(options: argparse.Namespace, folder: Path, clock: Clock, keep: bool = Fa
         beta=0.0,
         loss_type="grpo",
         num_generations=SIZE,
-        per_device_train_batch_size=GROUPS * SIZE,
-        max_completion_length=NEW,
-        generation_kwargs={"min_new_tokens": NEW},
+        per_device_train_batch_size=options.groups * SIZE,
+        max_completion_length=options.new,
+        generation_kwargs={"min_new_tokens": options.new},
         max_steps=options.steps + 1,
         logging_steps=1,
         report_to="none",
@@ -172,7 +172,7 @@ def trl(options: argparse.Namespace, folder: Path, clock: Clock, keep: bool = Fa
     clock.idle = peak_gib()
     trainer.train()
     for row in trainer.state.log_history:
-        if "grad_norm" in row and not (row["grad_norm"] > 0 and row["completions/mean_length"] == NEW):
+        if "grad_norm" in row and not (row["grad_norm"] > 0 and row["completions/mean_length"] == options.new):
             raise SystemExit(f"not the work that was meant: {row}")
 
 
@@ -188,6 +188,7 @@ def work(options: argparse.Namespace) -> None:
 
 def measure(side: str, mode: str, options: argparse.Namespace) -> dict[str, float]:
     command = [sys.executable, __file__, "--work", side, "--mode", mode, "--steps", str(options.steps)]
+    command += ["--groups", str(options.groups), "--new", str(options.new)]
     command += ["--tiny"] if options.tiny else []
     quiet = {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_DISABLE_TELEMETRY": "1", "TRL_EXPERIMENTAL_SILENCE": "1"}
     environment = {**os.environ, **quiet, "OMP_NUM_THREADS": str(options.threads), "CUDA_VISIBLE_DEVICES": ""}
@@ -211,6 +212,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3, help="measured steps a process, after one to warm up")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--groups", type=int, default=2, help="prompts a step")
+    parser.add_argument("--new", type=int, default=8, help="new tokens of every completion")
     parser.add_argument("--modes", nargs="+", default=["full", "lora"], choices=["full", "lora"])
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--work", choices=SIDES, help=argparse.SUPPRESS)
@@ -227,7 +230,7 @@ def main() -> None:
             rounds.append({side: measure(side, mode, options) for side in order})
             print(f"{mode} round {number + 1}: {json.dumps(rounds[-1])}", file=sys.stderr)
         results[mode] = {"rounds": rounds, "summary": summary(rounds)}
-        print(f"\n{mode}: {GROUPS} groups of {SIZE}, {NEW} new tokens, {options.threads} thread(s)")
+        print(f"\n{mode}: {options.groups} groups of {SIZE}, {options.new} new tokens, {options.threads} thread(s)")
         print(f"{'':18}" + "".join(f"{label:>14}" for label in MEASURES.values()))
         for name, row in results[mode]["summary"].items():
             print(f"{name:18}" + "".join(f"{row[m]:14.2f}" for m in MEASURES))
