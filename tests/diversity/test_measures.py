@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from polypath.core import registry
+from polypath.core.errors import UserError
+from polypath.diversity import geometry, spectral
 from polypath.diversity import measures as m
 
 TEXTS = ["the cat sat on the mat", "the cat sat on a mat", "dogs run fast in the park"]
@@ -93,52 +95,97 @@ def test_vendi_is_the_hill_number_of_the_known_spectrum(q):
     by_hand = {1: math.exp(-(p * np.log(p)).sum()), math.inf: 1 / 0.475}
     expected = by_hand[q] if q in by_hand else (p**q).sum() ** (1 / (1 - q))
     rows = np.linalg.cholesky(KERNEL)
-    assert m.vendi(rows, q=q) == pytest.approx(expected)
+    assert spectral.vendi(rows, q=q) == pytest.approx(expected)
     wide = np.hstack([rows, np.zeros((4, 3))])  # n < d takes the kernel, n >= d the Gram matrix
-    assert m.vendi(wide * 7.0, q=q) == pytest.approx(expected)
+    assert spectral.vendi(wide * 7.0, q=q) == pytest.approx(expected)
 
 
 def test_embedding_measures():
-    assert m.vendi(np.eye(3)) == pytest.approx(3.0)
-    assert m.vendi(np.tile([[1.0, 2.0]], (5, 1)), q=0) == pytest.approx(1.0)
+    assert spectral.vendi(np.eye(3)) == pytest.approx(3.0)
+    assert spectral.vendi(np.tile([[1.0, 2.0]], (5, 1)), q=0) == pytest.approx(1.0)
     rows = np.random.default_rng(0).normal(size=(7, 3))
     unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     brute = np.mean([1 - unit[i] @ unit[j] for i, j in permutations(range(7), 2)])
-    assert m.pairwise_cosine(rows) == pytest.approx(brute)
-    assert math.isnan(m.pairwise_cosine([[1.0, 0.0]])) and m.vendi([[3.0, 4.0]]) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="embedding 1 is zero"):
-        m.vendi([[1.0, 0.0], [0.0, 0.0]])
+    assert geometry.pairwise_cosine(rows) == pytest.approx(brute)
+    assert math.isnan(geometry.pairwise_cosine([[1.0, 0.0]])) and spectral.vendi([[3.0, 4.0]]) == pytest.approx(1.0)
+    with pytest.raises(UserError, match=r"embeddings\[1\]: is zero"):
+        spectral.vendi([[1.0, 0.0], [0.0, 0.0]])
 
 
 def arguments(data, n, seed):
     rng = np.random.default_rng(seed)
+    sentences = ["Let x be y.", "Solve the equation.", "Check it.", "In case one.", "List them."]
     made = {
-        "texts": [" ".join(rng.choice(list("abcdef"), size=8)) for _ in range(n)],
-        "labels": rng.choice(list("abc"), size=n).tolist(),
+        "texts": [
+            " ".join([*rng.choice(list("abcdef"), size=8), "end.", *rng.permutation(sentences)[:3]]) for _ in range(n)
+        ],
+        "labels": [*"abca", *rng.choice(list("abc"), size=n - 4)],
         "correct": [True] * n,
+        "rewards": [0.75] * n,
         "embeddings": rng.normal(size=(n, 3)),
+        "gradients": rng.normal(size=(n, 3)),
+        "reference": rng.normal(size=(40, 3)),
+        "steps": [rng.normal(size=(3, 4)) for _ in range(n)],
+        "features": [{int(i), int(i) + 1} for i in rng.permutation(n)],
+        "known": {*range(20), "a", "b", "c"},
+        "attributes": [[str(a), str(b)] for a, b in rng.integers(0, 3, size=(n, 2))],
+        "ratings": rng.integers(1, 5, size=(n, 2)).astype(float),
     }
     return {name: made[name] for name in data}
 
 
+WHOLE = ("reference", "known")  # what stands beside the set and is no part of it
+KNOBS = {
+    "attribute_entropy": {"categories": [3, 3]},
+    "value_diversity": {"options": [4, 4]},
+    "value_span": {"options": [4, 4]},
+}
+KNOBS["coverage_knn"], KNOBS["feature_coverage"] = {"k": 2}, {}
+
+
 def own_measures():
-    return [e for e in registry.entries("measure") if e.target.startswith("polypath.diversity.measures:")]
+    return [e for e in registry.entries("measure") if e.target.startswith("polypath.diversity.")]
 
 
 def test_the_measures_are_registered():
     assert {"distinct_n", "self_bleu", "vendi", "pairwise_cosine", "hill"} <= {e.name for e in own_measures()}
+    assert len(own_measures()) >= 39
 
 
 @pytest.mark.parametrize("entry", own_measures(), ids=lambda entry: entry.name)
 def test_declared_traits_and_the_empty_set(entry):
     function = registry.get("measure", entry.name)
+    knobs = KNOBS.get(entry.name, {})
     data = arguments(entry.data, 6, seed=3)
-    value = function(**data)
-    shuffled = {k: [v[i] for i in (4, 0, 5, 2, 1, 3)] for k, v in data.items()}
-    assert "permutation_invariant" in entry.traits and function(**shuffled) == pytest.approx(value, rel=1e-9)
-    repeated = {k: [v[0]] * 6 for k, v in data.items()}
+    value = function(**data, **knobs)
+
+    def chosen(rows):
+        return {k: v if k in WHOLE else [v[i] for i in rows] for k, v in data.items()}
+
+    if "permutation_invariant" in entry.traits:
+        assert function(**chosen((4, 0, 5, 2, 1, 3)), **knobs) == pytest.approx(value, rel=1e-9)
+    repeated = function(**chosen([0] * 6), **knobs)
     if "more_is_diverse" in entry.traits:
-        assert function(**repeated) < value
-    else:
-        assert "less_is_diverse" in entry.traits and function(**repeated) > value
-    assert math.isnan(function(**{k: np.empty((0, 3)) if k == "embeddings" else [] for k in data}))
+        assert repeated < value
+    elif "less_is_diverse" in entry.traits:
+        assert repeated > value
+    empty = {
+        k: v if k in WHOLE else np.empty((0, 3)) if np.ndim(v) == 2 and k != "attributes" else []
+        for k, v in data.items()
+    }
+    if entry.name.startswith("value_"):
+        empty["ratings"] = np.empty((0, 2))
+    found = function(**empty, **knobs)
+    assert math.isnan(found) or (entry.name in COUNTS and found == 0)
+
+
+COUNTS = ("coverage", "feature_coverage", "prompt_diversity")  # nothing covers nothing: 0 is what it is
+
+
+@pytest.mark.parametrize("entry", [e for e in own_measures() if "embeddings" in e.data], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_an_embedding_that_is_not_finite_is_named(entry, bad):
+    data = arguments(entry.data, 6, seed=1)
+    data["embeddings"][3, 1] = bad
+    with pytest.raises(UserError, match=r"embeddings\[3\]: is not finite"):
+        registry.get("measure", entry.name)(**data)

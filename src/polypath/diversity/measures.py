@@ -171,47 +171,6 @@ def hill_number(weights: ArrayLike, *, q: float) -> float:
     return float(1 / p.max()) if math.isinf(q) else float((p**q).sum() ** (1 / (1 - q)))
 
 
-@register("measure", "vendi", paper="arXiv:2210.02410", traits={INVARIANT, MORE})
-def vendi(embeddings: ArrayLike, *, q: float = 1.0) -> float:
-    """Vendi score of order `q` with the cosine kernel: the effective number of different items, in [1, n].
-
-    Shapes: `embeddings` (n, d), rows are normalised here. The spectrum is taken from the smaller of the (n, n) kernel
-    and the (d, d) Gram matrix, whose non-zero eigenvalues are equal. It grows with n: compare sets of equal size.
-    NaN for an empty set. Raises ValueError for a row of zeros, which has no direction.
-    """
-    rows = _unit_rows(embeddings)
-    if len(rows) == 0:
-        return math.nan
-    gram = rows @ rows.T if len(rows) <= rows.shape[1] else rows.T @ rows
-    eigenvalues = np.linalg.eigvalsh(gram / len(rows))
-    noise = max(gram.shape) * np.finfo(float).eps * eigenvalues.max()  # orders below 1 would count it as items
-    return hill_number(np.where(eigenvalues > noise, eigenvalues, 0.0), q=q)
-
-
-@register("measure", "pairwise_cosine", traits={INVARIANT, MORE})
-def pairwise_cosine(embeddings: ArrayLike) -> float:
-    """Mean cosine distance over the n(n-1) pairs of different items, in [0, 2]. NaN for fewer than two.
-
-    Shapes: `embeddings` (n, d). Only the sum of the unit rows is needed: O(n d). Raises ValueError for a zero row.
-
-    >>> round(pairwise_cosine([[1, 0], [0.8, 0.6], [0, 1]]), 6)
-    0.533333
-    """
-    rows = _unit_rows(embeddings)
-    n = len(rows)
-    return 1.0 - (float((rows.sum(axis=0) ** 2).sum()) - n) / (n * (n - 1)) if n > 1 else math.nan
-
-
-def _unit_rows(embeddings: ArrayLike) -> NDArray[np.float64]:
-    rows = np.asarray(embeddings, dtype=float)
-    if rows.ndim != 2:
-        raise ValueError(f"embeddings have shape {rows.shape}, not (n, d)")
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    if (norms == 0).any():
-        raise ValueError(f"embedding {int(np.argmin(norms))} is zero and has no direction")
-    return rows / norms
-
-
 def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
     """All n-grams with their repetitions."""
     return list(zip(*(words[start:] for start in range(n)), strict=False))

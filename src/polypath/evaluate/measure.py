@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from polypath.evaluate.summary import Summary, length
 
 Embed = Callable[[Sequence[str]], Any]  # texts -> (n, d)
 Group = Sequence[Rollout]
+WHOLE = ("reference", "known")
 DEFAULT_MEASURES = ("distinct_n", "self_bleu", "pairwise_difference")
 
 
@@ -50,10 +52,12 @@ class Spec:
     def parse(cls, text: str) -> Spec:
         """Raises UserError for an unknown measure, an unknown knob, or a knob without a value.
 
-        >>> Spec.parse("distinct_n:n=3").knobs
-        {'n': 3}
+        A measure with one leading knob may be written with its value, as in distinct_2, hill_0 or vendi_inf.
+
+        >>> Spec.parse("distinct_n:n=3").knobs, Spec.parse("distinct_2").knobs, Spec.parse("vendi_0.5").knobs
+        ({'n': 3}, {'n': 2}, {'q': 0.5})
         """
-        name, _, tail = text.partition(":")
+        name, _, tail = _spelt_out(text).partition(":")
         entry = registry.entry("measure", name, where="-m")
         knobs = {}
         for part in filter(None, tail.split(",")):
@@ -67,6 +71,20 @@ class Spec:
         """The measure of one group; `data` maps the vocabulary to the group's values."""
         function = registry.get("measure", self.name)
         return float(function(**{name: data[name] for name in registry.entry("measure", self.name).data}, **self.knobs))
+
+
+def _spelt_out(text: str) -> str:
+    """`distinct_2` as `distinct_n:n=2`, `vendi_0.5` as `vendi:q=0.5`; anything else as it is."""
+    stem, _, value = text.partition(":")[0].rpartition("_")
+    if not stem or not re.fullmatch(r"\d+(\.\d+)?|inf", value) or ":" in text:
+        return text
+    known = {entry.name: entry for entry in registry.entries("measure")}
+    if text in known:
+        return text
+    for name in (f"{stem}_n", f"{stem}_at_k", stem):
+        if name in known and known[name].knobs:
+            return f"{name}:{next(iter(known[name].knobs))}={value}"
+    return text
 
 
 def measure_rollouts(
@@ -157,8 +175,8 @@ def _check_data(specs: Sequence[Spec], rollouts: Group, embed: Embed | None) -> 
     errors = []
     for spec in specs:
         for name in registry.entry("measure", spec.name).data:
-            if not has.get(name, False):
-                fix = fixes.get(name, "Choose another measure.")
+            if not has.get(name, all(name in rollout.extra for rollout in rollouts)):
+                fix = fixes.get(name, f"Add a column '{name}' to the rows.")
                 errors.append(UserError(f"-m {spec.text}", f"needs {name}, which the rows do not have", fix))
     if errors:
         raise errors[0] if len(errors) == 1 else UserErrors(errors)
@@ -166,12 +184,18 @@ def _check_data(specs: Sequence[Spec], rollouts: Group, embed: Embed | None) -> 
 
 def _data(members: Group, embed: Embed | None, needs_embeddings: bool) -> dict[str, Any]:
     texts = [rollout.text for rollout in members]
-    data = {
+    data: dict[str, Any] = {
         "texts": texts,
         "rewards": [rollout.reward for rollout in members],
         "correct": [bool(rollout.correct) for rollout in members],
         "labels": [rollout.canonical if rollout.canonical is not None else rollout.answer for rollout in members],
     }
+    for name in members[0].extra:  # what a measure needs beside the vocabulary is a column of that name
+        if name not in data and all(name in rollout.extra for rollout in members):
+            data[name] = [rollout.extra[name] for rollout in members]
+    for name in WHOLE:  # one value for the whole group
+        if name in data:
+            data[name] = set(data[name][0]) if name == "known" else data[name][0]
     if needs_embeddings:
         data["embeddings"] = np.asarray(embed(texts) if embed else [r.extra["embedding"] for r in members])
     return data
