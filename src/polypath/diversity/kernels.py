@@ -108,8 +108,8 @@ def row_spectrum(rows: NDArray[np.float64], weights: ArrayLike | None = None) ->
 def item_shares(n: int, weights: ArrayLike | None) -> NDArray[np.float64]:
     """Weights scaled to sum 1, uniform for None. Raises UserError for a wrong number, a negative one, or a sum of 0."""
     if weights is None:
-        return np.full(n, 1.0 / max(n, 1))
-    p = np.asarray(weights, dtype=np.float64)
+        return np.full(n, 1.0 / max(n, 1), dtype=np.float64)
+    p: NDArray[np.float64] = np.asarray(weights, dtype=np.float64)
     if p.shape != (n,) or not np.isfinite(p).all() or (p < 0).any() or (n and p.sum() == 0):
         raise UserError("weights", f"are not {n} numbers of at least 0", "Give one weight per item.")
     return np.asarray(p / max(p.sum(), 1e-300), dtype=np.float64)
