@@ -89,7 +89,7 @@ def kernel_spectrum(similarity: ArrayLike, weights: ArrayLike | None = None) -> 
     values = np.clip(values, 0.0, None)
     noise = n * np.finfo(float).eps * (values.max() if n else 0.0)  # small orders would count it as items
     values = np.where(values > noise, values, 0.0)
-    return values / values.sum() if n else values
+    return np.asarray(values / values.sum() if n else values, dtype=np.float64)
 
 
 def row_spectrum(rows: NDArray[np.float64], weights: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -102,7 +102,7 @@ def row_spectrum(rows: NDArray[np.float64], weights: ArrayLike | None = None) ->
     values = np.clip(np.linalg.eigvalsh(scaled @ scaled.T if n <= d else scaled.T @ scaled), 0.0, None)
     noise = min(n, d) * np.finfo(float).eps * (values.max() if values.size else 0.0)
     values = np.where(values > noise, values, 0.0)
-    return values / values.sum() if values.size and values.sum() > 0 else values
+    return np.asarray(values / values.sum() if values.size and values.sum() > 0 else values, dtype=np.float64)
 
 
 def item_shares(n: int, weights: ArrayLike | None) -> NDArray[np.float64]:
