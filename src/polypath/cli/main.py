@@ -21,6 +21,7 @@ COMMANDS = {
     "measure": "Pass@k, distinct solutions and diversity of a file of rollouts.",
     "compare": "Compare runs, paired over prompts and seeds, with intervals.",
     "report": "Write one self-contained HTML page about a run.",
+    "explain": "What goes wrong in a training run, the evidence, and what to try.",
     "credit": "The advantages that a credit method gives to a group in a JSON file.",
     "list": "What there is: methods, tasks, losses, recipes and every other named part.",
     "show": "One named thing: summary, composition, knobs with defaults, example, paper.",
