@@ -183,11 +183,26 @@ ARRAYS = {
     "lengths": [[3.0, 1.0, 2.0, 2.0], [1.0, 1.0, 4.0, 2.0]],
     "baseline": [[0.5] * 4, [0.0] * 4],
     "embeddings": np.random.default_rng(0).normal(size=(2, 4, 3)).tolist(),
+    "reward_columns": [[[1, 0.5], [0, 0.2], [1, 0.2], [0, 0]], [[1, 1], [1, 1], [0, 1], [2, 0.5]]],
+    "column_advantages": [[[1, -1], [0, 0.5], [-1, -0.2], [0, 0]], [[1, 1], [-1, 0.9], [0, -1], [2, 0.5]]],
+    "ranks": [[1.0, 2.0, 2.0, 4.0], [3.0, 1.0, 2.0, 4.0]],
+    "sources": [[0, 0, 1, 1], [0, 1, 0, 1]],
+    "strata": [[0, 0, 1, 1], [0, 0, 0, 1]],
+    "progress": [[0.1, 0.2, 0.9, 0.4], [1.0, 0.0, 0.5, 0.5]],
+    "distance": [[0.0, 0.1, 0.7, 0.2], [0.04, 0.3, 0.3, 9.0]],
+    "steps": [[1.0, 2.0, 9.0, 4.0], [3.0, 3.0, 5.0, 6.0]],
+    "mask": [[[1, 1], [1, 0], [1, 1], [1, 1]], [[1, 1], [1, 1], [1, 0], [0, 0]]],
+    "logp": [[[-1, -2], [-1, -1], [-3, -0.5], [-1, -2]], [[-1, -1], [-2, -2], [-3, -1], [-1, -1]]],
+    "entropy": [[[1, 0.2], [0.1, 1], [0.3, 0.5], [1, 2]], [[1, 1], [2, 2], [0.3, 1], [1, 1]]],
+    "confidence": [[[0.9, 0.2], [0.1, 0.7], [0.3, 0.5], [0.1, 0.2]], [[0.5, 0.6], [0.7, 0.8], [0.3, 0.1], [0.1, 0.1]]],
     "similarity": np.stack([np.eye(4), np.full((4, 4), 0.5) + 0.5 * np.eye(4)]).tolist(),
 }
-KINDS = ("partition", "statistics", "representation", "signal", "gate", "fuse", "normalise", "reweight")
+KINDS = ("partition", "statistics", "representation", "signal", "gate", "fuse", "normalise", "reweight", "token_credit")
 STAGES = [
-    e for kind in KINDS for e in registry.entries(kind) if set(e.data) <= set(ARRAYS) and e.name not in ("linked",)
+    e
+    for kind in KINDS
+    for e in registry.entries(kind)
+    if set(e.data) <= set(ARRAYS) and e.name not in ("linked",) and len(e.returns) == 1
 ]
 
 
