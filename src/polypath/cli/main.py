@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "Train by a recipe: supervised, or by reinforcement, one run or a study of arms.",
     "sample": "Draw rollouts by a plan from any model, with their provenance.",
     "measure": "Pass@k, distinct solutions and diversity of a file of rollouts.",
+    "select": "A diverse, good subset of a dataset, with the reason for each pick.",
     "compare": "Compare runs, paired over prompts and seeds, with intervals.",
     "report": "Write one self-contained HTML page about a run.",
     "explain": "What goes wrong in a training run, the evidence, and what to try.",

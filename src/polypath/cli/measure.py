@@ -77,6 +77,6 @@ def _summary(rollouts: list[Rollout], measures: Any, group_by: str, embed: Any) 
 
 
 def _embedder(name: str) -> Any:
-    from polypath.engines.transformers import TransformersPolicy
+    from polypath.engines.embed import Embedder
 
-    return TransformersPolicy.load(name).embed
+    return Embedder.load(name)

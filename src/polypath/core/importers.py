@@ -46,7 +46,7 @@ def load_rows(path: str | Path, columns: dict[str, str] | None = None) -> list[R
     path = Path(path)
     if path.is_dir():
         return _load_directory(path, columns)
-    rows = list(_read(path))
+    rows = list(read_rows(path))
     if not rows:
         raise UserError(str(path), "has no rows", "Is it the right file?")
     present = list(dict.fromkeys(name for _, row in rows for name in row))
@@ -66,7 +66,8 @@ def _load_directory(path: Path, columns: dict[str, str] | None) -> list[Rollout]
     return [rollout for file in files for rollout in load_rows(file, columns)]
 
 
-def _read(path: Path) -> Iterable[Row]:
+def read_rows(path: Path) -> Iterable[Row]:
+    """(where, row) of a JSONL, JSON, CSV, TSV or Parquet file. Raises UserError for what cannot be read."""
     suffix = path.suffix.lower()
     if suffix in (".jsonl", ".ndjson"):
         return ((f"{path}:{number}", row) for number, row, _ in numbered_rows(path))

@@ -1,0 +1,112 @@
+"""`polypath select` on files of every kind, in bounded memory, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from polypath.cli.main import app
+from polypath.diversity.selectors.lazy import dpp
+
+TEXTS = ["a red cat", "a red cat", "the blue dog runs", "über den Fluss", "two plus two is four", "a red cat sat"]
+ROWS = [{"text": text, "score": i / 10, "kind": "ab"[i % 2], "id": f"r{i}"} for i, text in enumerate(TEXTS)]
+
+
+@pytest.fixture
+def cli():
+    runner = CliRunner()
+    return lambda *arguments: runner.invoke(app, ["select", *map(str, arguments)])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "daten.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_picks_keep_their_columns(cli, data: Path, tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"picks{ending}"
+    done = cli(data, "--k", 4, "--out", out, "--quality", "score", "-o", "ridge=0.2")
+    assert done.exit_code == 2 and "quality[0]" in done.stderr  # a score of 0 is no weight of a determinant
+    done = cli(data, "--k", 4, "--out", out, "--method", "mmr", "--quality", "score")
+    assert done.exit_code == 0, done.stderr
+    if ending == ".jsonl":
+        found = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    elif ending == ".csv":
+        found = list(csv.DictReader(out.open(encoding="utf-8")))
+    else:
+        from pyarrow.parquet import read_table
+
+        found = read_table(out).to_pylist()
+    assert [str(row["rank"]) for row in found] == ["1", "2", "3", "4"]
+    assert len({row["text"] for row in found}) == 4 and {"id", "score", "gain", "reason", "row"} <= found[0].keys()
+    assert "nearest pick" in found[1]["reason"] and "quality" in found[0]["reason"]
+    assert cli(data, "--out", out).exit_code == 2  # nothing is overwritten
+
+
+@pytest.mark.parametrize("method", ["dpp", "k_center", "max_sum", "facility_location", "graph_cut", "novel", "k_dpp"])
+def test_methods_of_texts(cli, data: Path, method: str) -> None:
+    found = json.loads(cli(data, "--k", 3, "--method", method, "--json").stdout)
+    assert found["n"] == 6 and len(set(found["row"])) == 3 and not {0, 1} <= set(found["row"])  # no copy
+
+
+def test_methods_of_classes_and_columns(cli, data: Path, tmp_path: Path) -> None:
+    found = json.loads(
+        cli(data, "--k", 2, "--method", "quota", "--labels", "kind", "--quality", "score", "--json").stdout
+    )
+    assert sorted(found["row"]) == [4, 5] and found["reason"][0].startswith("class")
+    path = tmp_path / "sets.jsonl"
+    path.write_text("".join(json.dumps({"sets": s}) + "\n" for s in ([1, 2], [2, 3, 4], [5])))
+    assert json.loads(cli(path, "--k", 2, "--method", "features", "--json").stdout)["row"] == [1, 0]
+
+
+def test_vectors_stay_on_the_disk(cli, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    rows = np.random.default_rng(0).normal(size=(3000, 16)).astype(np.float32)
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 16)
+    path = tmp_path / "vectors.parquet"
+    write_table(pa.table({"vector": vectors, "id": list(range(3000))}), path, row_group_size=700)
+    found = json.loads(cli(path, "--k", 50, "--embed", "column:vector", "--json").stdout)
+    assert found["row"] == dpp(rows, k=50).indices
+    out = tmp_path / "picks.jsonl"
+    assert cli(path, "--k", 50, "--embed", "column:vector", "--out", out).exit_code == 0
+    written = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["id"] for row in written] == found["row"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "dppp"), "Did you mean dpp"),
+        (("-o", "rige=1"), "Did you mean ridge"),
+        (("--quality", "scor"), "Did you mean score"),
+        (("--quality", "id", "--method", "mmr"), "'r0' is not a number"),
+        (("--method", "mmr"), "needs quality"),
+        (("--text", "body"), "no column 'body'"),
+        (("--embed", "column:vec"), "no column 'vec'"),
+        (("--out", "picks.xlsx"), "ending"),
+        (("--method", "portfolio"), "needs success"),
+    ],
+)
+def test_mistakes(cli, data: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = cli(data, *arguments)
+    assert done.exit_code == 2 and message in done.stderr and not done.stdout
+
+
+def test_files_that_cannot_be_selected_from(cli, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert "no rows" in cli(empty).stderr
+    numbers = tmp_path / "numbers.jsonl"
+    numbers.write_text('{"x": 1}\n')
+    assert "Name one with --text" in cli(numbers).stderr
+    assert cli(tmp_path / "missing.jsonl").exit_code == 2
