@@ -85,7 +85,8 @@ class EarlyStop:
 class TrainConfig:
     """The loop. A batch is `prompts_per_step` prompts times `rollout.group_size` rollouts; the rest is derived.
 
-    `prompt_pool` bounds how many training prompts are used; `kl` pulls towards the starting policy.
+    `prompt_pool` bounds how many training prompts are used; `kl` pulls towards the starting policy; `correction`
+    weighs advantages for a sampler that is not quite the policy, as in {importance: {mode: mask}}.
     """
 
     steps: Annotated[int, Range(0, None)]
@@ -97,6 +98,7 @@ class TrainConfig:
     denominator: Literal["all", "live"] = "all"
     kl: Annotated[float, Range(0.0, None)] = 0.0
     entropy: float = 0.0
+    correction: Annotated[Call, Kind("correction")] | None = None
     save_every: Annotated[int, Range(1, None)] = 100
     rollouts_every: Annotated[int, Range(1, None)] = 1
     failure_tolerance: Annotated[float, Range(0.0, 1.0)] = 0.05

@@ -73,6 +73,7 @@ class Objective:
         """`reference` is the starting policy that `config.kl` pulls to; None means the base under the adapter."""
         self.policy, self.config, self.temperature, self.reference = policy, config, temperature, reference
         self.loss = loss.bind()
+        self.correction = None if config.correction is None else config.correction.bind()
         defaults = {name: knob.get("default") for name, knob in registry.entry("loss", loss.name).knobs.items()}
         knobs = {**defaults, **loss.knobs}
         self.aggregate, self.constant_length = knobs["aggregate"], knobs.get("constant_length")
@@ -134,9 +135,13 @@ class Objective:
         mask = _padded(trained.masks, indices, logp)
         advantages = _padded(trained.advantages, indices, logp)
         old = logp.detach() if trained.old is None else _padded(trained.old, indices, logp)
+        sampled = _padded(trained.sampled, indices, logp)
+        if self.correction is not None:
+            # Where the sampler's log-probabilities are those of another policy or prompt, the weight is 1
+            advantages = advantages * self.correction(old, torch.where(sampled.isnan(), old, sampled), mask)
         value = self.loss(logp, old, advantages, mask)
         metrics = policy_stats(logp, old, mask)
-        gap = (old - _padded(trained.sampled, indices, logp)).abs() * mask
+        gap = (old - sampled).abs() * mask
         metrics["sampler_mismatch"] = float(torch.nan_to_num(gap).sum())
         if trained.reference is not None:
             reference = _padded(trained.reference, indices, logp)
