@@ -51,6 +51,7 @@ def one_step(session: rl.Session, step: int, method: str) -> dict[str, float]:
     """CPU seconds of a step's parts, credited by `method`."""
     timer, pipeline = Timer(), credit.build(method)
     session.pipeline = timer.watch("credit", pipeline)
+    session.pipeline.wanted = pipeline.wanted
     session.writer.write = timer.watch("record", type(session.writer).write.__get__(session.writer))
     plain = rl.attach, rl.rollout_metrics
     rl.attach, rl.rollout_metrics = timer.watch("record", rl.attach), timer.watch("metrics", rl.rollout_metrics)

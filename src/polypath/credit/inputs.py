@@ -64,6 +64,7 @@ HOW = {
     "spans": 'Give `spans`, per rollout a mapping such as {"plan": [0, 12]} in tokens.',
     "nodes": "Sample with a branching plan, or give `nodes` and `starts`, one row per rollout.",
     "states": "Give `states`, `actions` and `starts`: per rollout its steps, and the token where each starts.",
+    "entropy": "Give `entropy`, the policy's entropy in nats at each token; training computes it by itself.",
     "mask": "Give `mask`, a row of true and false per rollout, one for each of its tokens.",
 }
 

@@ -87,6 +87,7 @@ class Pipeline:
     ) -> None:
         self.name, self.loss, self.providers = name, loss, dict(providers or {})
         self.stages = [Stage.bind(call) for call in calls]
+        self.wanted = frozenset(field for stage in self.stages for field in (*stage.required, *stage.optional))
         self._without = _without_diversity(self.stages)
         _check_flow(self.stages, name)
 
@@ -95,8 +96,7 @@ class Pipeline:
 
         Raises UserError when a stage needs a field that is missing, or when fields of a group differ in length.
         """
-        wanted = {field for stage in self.stages for field in (*stage.required, *stage.optional)}
-        inputs = stack(groups, self.providers, wanted)
+        inputs = stack(groups, self.providers, self.wanted)
         _supply(self.stages, inputs, memory)
         without = inputs.copy() if self._without else None
         trial = memory.copy() if memory is not None and without is not None else None
