@@ -79,7 +79,7 @@ def estimator(method: Any) -> Estimator:
         knobs = dict((config.get("polypath") if config is not None else None) or {})
         threshold = knobs.pop("correct_threshold", None)
         pipeline = expressible(method, knobs)
-        fields = {RENAMED.get(name, name): values for name, values in (non_tensor_batch or {}).items()}
+        fields: dict[str, Any] = {RENAMED.get(name, name): values for name, values in (non_tensor_batch or {}).items()}
         fields = {name: values for name, values in fields.items() if name in FIELDS}
         if reward_baselines is not None:
             fields["baseline"] = reward_baselines.detach().double().cpu().numpy()
