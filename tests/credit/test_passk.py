@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from polypath.core.errors import UserError
 from polypath.credit.normalise import z_score
 from polypath.credit.passk import max_at_k, pass_at_k
+from polypath.evaluate.passk import pass_at_k as evaluated
 
 
 def brute_pass(correct, k, eps):
@@ -91,6 +92,13 @@ def test_mean_of_the_unbiased_credit_is_the_expected_maximum():
     rewards = rng.normal(size=9)
     exact = np.mean([max(rewards[list(s)]) for s in combinations(range(9), 3)])
     assert max_at_k(rewards, k=3, baseline="none").sum() / 3 == pytest.approx(exact)
+
+
+def test_best_of_k_is_not_reported_too_low():
+    """Drawing k with replacement from the n rollouts misses the one correct of four in (3/4)^4 of the cases."""
+    assert evaluated(4, 1, 4) == 1.0
+    assert round(1 - (3 / 4) ** 4, 6) == 0.683594  # the trap
+    assert max_at_k([1.0, 0, 0, 0], k=4, baseline="none").sum() / 4 == 1.0
 
 
 def test_small_groups_ties_and_large_binomials():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from polypath import credit
 from polypath.core import registry
 from polypath.credit.fuse import additive, multiplicative, overlong
 from polypath.credit.gates import correct_only, quality_quantile, reward_above
@@ -17,7 +18,7 @@ from polypath.credit.normalise import (
     whiten,
     z_score,
 )
-from polypath.credit.reweight import drop_tied, floor_correct, weight
+from polypath.credit.reweight import drop_overlong, drop_tied, floor_correct, weight
 from polypath.credit.signals import distinctness, inverse_redundancy, ngram_unique_share, rarity, uniqueness
 from polypath.credit.statistics import leave_one_out_mean, length_weighted_mean, mean
 from polypath.credit.tokens import broadcast, top_entropy
@@ -143,6 +144,13 @@ def test_overlong_starts_below_the_buffer_and_ends_at_minus_one():
     close(overlong([0.0] * 4, [80, 90, 100, 101], max_length=100, buffer=20), [0, -0.5, -1, -1])
 
 
+def test_cut_off_answers_are_dropped_or_punished():
+    assert drop_overlong([99, 100, 140], max_length=100).tolist() == [True, False, False]
+    stages = [{"normalise": "centre"}, {"reweight": {"drop_overlong": {"max_length": 100}}}]
+    found = credit.build(stages)({"rewards": [1, 0, 0], "lengths": [50, 60, 100]})
+    assert found.keep[0].tolist() == [True, True, False] and found.advantages[0][2] == 0.0
+
+
 def test_gates():
     close(correct_only([True, False]), [1, 0])
     close(reward_above([10, 10.5], threshold=10), [0, 1])
@@ -197,6 +205,7 @@ ARRAYS = {
     "confidence": [[[0.9, 0.2], [0.1, 0.7], [0.3, 0.5], [0.1, 0.2]], [[0.5, 0.6], [0.7, 0.8], [0.3, 0.1], [0.1, 0.1]]],
     "similarity": np.stack([np.eye(4), np.full((4, 4), 0.5) + 0.5 * np.eye(4)]).tolist(),
 }
+REQUIRED = {"max_length": 4, "buffer": 2}  # knobs without a default
 KINDS = ("partition", "statistics", "representation", "signal", "gate", "fuse", "normalise", "reweight", "token_credit")
 STAGES = [
     e
@@ -210,7 +219,7 @@ STAGES = [
 def test_torch_and_numpy_agree(entry):
     torch = pytest.importorskip("torch")
     function = registry.get(entry.kind, entry.name)
-    knobs = {"max_length": 4, "buffer": 2} if entry.name == "overlong" else {}
+    knobs = {name: REQUIRED[name] for name, knob in entry.knobs.items() if "default" not in knob}
     arrays = {name: np.array(ARRAYS[name]) for name in entry.data}
     if "whole_batch" in entry.traits:
         arrays = {name: value.ravel() for name, value in arrays.items()}
@@ -223,7 +232,7 @@ def test_torch_and_numpy_agree(entry):
 )
 def test_a_batch_is_its_groups_one_by_one(entry):
     function = registry.get(entry.kind, entry.name)
-    knobs = {"max_length": 4, "buffer": 2} if entry.name == "overlong" else {}
+    knobs = {name: REQUIRED[name] for name, knob in entry.knobs.items() if "default" not in knob}
     batch = function(**{name: np.array(ARRAYS[name]) for name in entry.data}, **knobs)
     for g in range(2):
         one = function(**{name: np.array(ARRAYS[name][g]) for name in entry.data}, **knobs)

@@ -37,3 +37,12 @@ def drop_tied(base_rewards: Array) -> Array:
     """Drop groups whose rewards, as given, are exactly equal (DAPO's dynamic sampling). (..., G) -> bool (..., G)."""
     base = as_float(base_rewards)
     return (base == base) & ~tied(base)
+
+
+@register("reweight", "drop_overlong", returns="keep", paper="arXiv:2503.14476", traits={"permutation_equivariant"})
+def drop_overlong(lengths: Array, *, max_length: int) -> Array:
+    """Drop rollouts of `max_length` tokens or more, which were cut off: their reward says nothing of the answer (DAPO).
+
+    The alternative to the soft penalty `overlong`. Shapes: (..., G) -> bool (..., G).
+    """
+    return as_float(lengths) < max_length
