@@ -52,6 +52,12 @@ def test_a_path_that_begins_before_the_answer_names_its_context_too():
     assert structure_of(rows)["nodes"] == [[0], [1]]
 
 
+def test_a_parent_and_a_fork_alone_make_two_levels():
+    """Rows of another framework: two share their first three tokens, the third stands alone."""
+    rows = [rollout(0, parent="a", fork_pos=3), rollout(1, parent="a", fork_pos=3), rollout(2)]
+    assert structure_of(rows) == {"nodes": [[0, 1], [0, 2], [3]], "starts": [[0, 3], [0, 3], [0]]}
+
+
 def test_states_and_actions_of_agents_are_numbered_in_the_group():
     steps = [("a", ["s", "t"]), ("b", ["s", ["t", 1]])]
     rows = [

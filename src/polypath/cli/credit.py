@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,8 @@ from polypath.cli.output import emit, say, table
 from polypath.core.errors import UserError
 
 EXAMPLE = """echo '{"rewards": [1, 1, 1, 0], "labels": [0, 0, 1, 0]}' | polypath credit rarity -"""
-SHOWN = ("rewards", "correct", "labels", "answers", "lengths")  # fields of one value per rollout, in the table
+# Fields of one value per rollout, for the table
+SHOWN = ("rewards", "correct", "labels", "answers", "lengths", "contexts", "sources")
 
 
 def methods(incomplete: str) -> list[str]:
@@ -36,7 +38,8 @@ def command(
     """Print the advantages that a credit method gives to the rollouts of one group.
 
     GROUP.json holds the fields by name: rewards, and as the method needs them correct, texts, answers, labels,
-    embeddings, similarity, logp, entropy, mask, lengths; one entry per rollout. An undefined reward is null.
+    embeddings, similarity, logp, entropy, mask, lengths, contexts, spans, nodes, starts and so on; one entry per
+    rollout. An undefined reward is null. Credit per token is shown as "value x tokens".
     """
     fields = read_group(group)
     from polypath.credit.explain import run_method
@@ -46,7 +49,7 @@ def command(
         emit(result)
         return
     columns = [name for name in SHOWN if name in fields]
-    advantages = [_mean(value) for value in result["advantages"]]
+    advantages = [runs(value) if isinstance(value, list) else value for value in result["advantages"]]
     rows = [(i, *(fields[name][i] for name in columns), advantages[i]) for i in range(len(advantages))]
     print(table(("rollout", *columns, "advantage"), rows))
     say("\n" + table(("metric", "value"), list(result["metrics"].items())))
@@ -71,6 +74,10 @@ def read_group(source: str) -> dict[str, Any]:
     return fields
 
 
-def _mean(value: Any) -> float:
-    """An advantage per token, as one number for the table."""
-    return sum(value) / max(1, len(value)) if isinstance(value, list) else value
+def runs(values: list[float]) -> str:
+    """An advantage per token, equal neighbours together.
+
+    >>> runs([0.5, 0.5, -1.0])
+    '0.5 x 2, -1 x 1'
+    """
+    return ", ".join(f"{value:.4g} x {len(list(group))}" for value, group in groupby(values))

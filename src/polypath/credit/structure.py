@@ -17,7 +17,8 @@ TOKENWISE = {"mask": False, "logp": 0.0, "entropy": 0.0, "confidence": 0.0}  # (
 def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[str, Any]:
     """The structural fields that the rollouts of one group hold; those of tokens only where they are `wanted`.
 
-    `nodes`, `starts`, `states` and `actions` come from the columns `path`, `starts`, `states` and `actions`.
+    `nodes`, `starts`, `states` and `actions` come from the columns `path`, `starts`, `states` and `actions`; without
+    those, a `parent` and a `fork_pos` make a tree of two levels.
     """
     found: dict[str, Any] = {}
     if any(row.context and "id" in row.context for row in rows):
@@ -32,12 +33,21 @@ def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[s
             found["nodes"] = number_steps([_lineage(row.extra["path"], len(row.extra["starts"])) for row in rows])
         if all("states" in row.extra and "actions" in row.extra for row in rows):
             found |= {name: number_steps([row.extra[name] for row in rows]) for name in ("states", "actions")}
+    elif any(_forked(row) for row in rows):
+        found["starts"] = [[0, row.fork_pos] if _forked(row) else [0] for row in rows]
+        found["nodes"] = number_steps(
+            [[f"parent {row.parent}", i] if _forked(row) else [i] for i, row in enumerate(rows)]
+        )
     if "mask" in wanted:
         forced = [row.forced_mask or [0] * len(row.ids) for row in rows]
         found["mask"] = [[not put for put in row] for row in forced]
     if "logp" in wanted and all(row.logp_sampling is not None for row in rows):
         found["logp"] = [row.logp_sampling for row in rows]
     return found
+
+
+def _forked(row: Rollout) -> bool:
+    return bool(row.parent and row.fork_pos)
 
 
 def _lineage(path: Sequence[int], count: int) -> list[tuple[int, ...]]:
