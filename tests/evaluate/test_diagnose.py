@@ -43,14 +43,12 @@ HEALTHY = {  # metric -> its course over t from 0 to 1
     "sampler_mismatch": lambda t: 1e-4,
     "skipped_update": lambda t: 0.0,
     "groups": lambda t: 16.0,
-    "eval/pass@1": lambda t: 0.3 + 0.2 * t,
-    "eval/pass@16": lambda t: 0.8 + 0.05 * t,
 }
 SICK = {
     "all_wrong": {"frac_all_wrong": lambda t: 0.5},
     "all_right": {"frac_all_correct": lambda t: 0.2 + 0.4 * t},
     "solutions_lost": {"distinct_per_correct_set": lambda t: 2.3 - t},
-    "sharpening": {"eval/pass@16": lambda t: 0.9 - 0.2 * t},
+    "sharpening": {},
     "confidently_wrong": {"top_answer_mass": lambda t: 0.2 + 0.7 * t},
     "texts_converge": {},
     "entropy_collapse": {"sampled_entropy": lambda t: 1.0 - 0.95 * t},
@@ -78,7 +76,14 @@ SICK = {
 WORDS = [f"w{i}" for i in range(40)]
 
 
-def write_run(path, changed=(), *, steps=STEPS, noise=0.01, converge=False):
+def write_evaluation(path, step, right):
+    """Problem i has right[i] correct of 4 samples."""
+    with RolloutWriter(path / f"step-{step:06d}.jsonl") as writer:
+        for i, count in enumerate(right):
+            writer.write(Rollout(f"p{i}", f"p{i}", j, "", correct=j < count, canonical=str(j)) for j in range(4))
+
+
+def write_run(path, changed=(), *, steps=STEPS, noise=0.01, converge=False, last=(2,) * 12):
     rng = np.random.default_rng(0)
     courses = {**HEALTHY, **dict(changed)}
     path.mkdir(parents=True, exist_ok=True)
@@ -86,9 +91,9 @@ def write_run(path, changed=(), *, steps=STEPS, noise=0.01, converge=False):
     for step in range(steps):
         t = step / max(steps - 1, 1)
         if step in (0, steps - 1):
-            rows.append({"step": step, **{n: course(t) for n, course in courses.items() if n.startswith("eval/")}})
-        training = {n: course(t) for n, course in courses.items() if not n.startswith("eval/")}
-        rows.append({"step": step} | {n: v + noise * rng.normal() * (v != 0) for n, v in training.items()})
+            rows.append({"step": step, "eval/pass@1": 0.3})
+        values = {name: course(t) for name, course in courses.items()}
+        rows.append({"step": step} | {n: v + noise * rng.normal() * (v != 0) for n, v in values.items()})
     texts = [WORDS[:2] if converge and step >= steps / 2 else WORDS for step in range(steps)]
     rollouts = [
         Rollout("p", f"{step}/p", i, " ".join(rng.choice(texts[step], 6)), step=step, rewards={"task": 1.0})
@@ -98,7 +103,14 @@ def write_run(path, changed=(), *, steps=STEPS, noise=0.01, converge=False):
     with JsonlWriter(path / "metrics.jsonl") as metrics, RolloutWriter(path / "rollouts.jsonl") as writer:
         metrics.write(rows)
         writer.write(rollouts)
+    (path / "evaluation").mkdir(exist_ok=True)
+    for step, right in ((0, (1,) * 12), (steps, last)):
+        write_evaluation(path / "evaluation", step, right)
     return path
+
+
+# From one right of four in each problem (pass@1 .25, pass@4 1) to all or nothing: .5 and .5, standard error .151
+SHARP = (4,) * 6 + (0,) * 6
 
 
 def names(path):
@@ -113,7 +125,8 @@ def test_a_healthy_run_has_no_diagnosis_and_all_is_checked(tmp_path):
 
 @pytest.mark.parametrize("name", [each.name for each in PATHOLOGIES])
 def test_a_run_with_exactly_one_pathology(name, tmp_path):
-    path = write_run(tmp_path, SICK[name].items(), converge=name == "texts_converge")
+    options = {"texts_converge": {"converge": True}, "sharpening": {"last": SHARP}}.get(name, {})
+    path = write_run(tmp_path, SICK[name].items(), **options)
     (found,) = diagnose(Trace.read(path)).diagnoses
     assert found.name == name and found.remedies and re.search(r"\d", found.evidence)
 
@@ -121,8 +134,13 @@ def test_a_run_with_exactly_one_pathology(name, tmp_path):
 def test_evidence_holds_the_numbers_and_the_steps(tmp_path):
     (found,) = diagnose(Trace.read(write_run(tmp_path, SICK["all_wrong"].items(), noise=0.0))).diagnoses
     assert found.evidence == "frac_all_wrong is 0.5 in steps 80-99 (healthy: at most 0.4)"
-    (found,) = diagnose(Trace.read(write_run(tmp_path / "b", SICK["sharpening"].items(), noise=0.0))).diagnoses
-    assert "eval/pass@16 went from 0.9 at step 0 to 0.7 at step 99" in found.evidence
+    (found,) = diagnose(Trace.read(write_run(tmp_path / "b", last=SHARP))).diagnoses
+    told = "pass@1 went from 0.25 to 0.5; pass@4 went from 1 to 0.5 on the same 12 problems (standard error 0.151)"
+    assert found.evidence == told
+
+
+def test_one_problem_lost_is_within_the_noise(tmp_path):
+    assert names(write_run(tmp_path, last=(0,) + (3,) * 11)) == []
 
 
 def test_a_change_within_the_noise_is_none(tmp_path):
@@ -137,9 +155,10 @@ def test_a_change_within_the_noise_is_none(tmp_path):
 def test_a_run_of_one_step_shows_no_change_and_missing_metrics_are_unknown(tmp_path):
     path = write_run(tmp_path, steps=1)
     findings = diagnose(Trace.read(path))
-    assert {"entropy_collapse", "texts_converge", "sharpening"} <= set(findings.unknown) and not findings.diagnoses
+    assert {"entropy_collapse", "texts_converge", "truncated"} <= set(findings.unknown) and not findings.diagnoses
     (path / "metrics.jsonl").write_text('{"step": 0, "reward": 0.5, "frac_all_wrong": null}\n')
     (path / "rollouts.jsonl").unlink()
+    (path / "evaluation" / "step-000000.jsonl").unlink()
     findings = diagnose(Trace.read(path))
     assert len(findings.unknown) == len(PATHOLOGIES) and not findings.healthy
 

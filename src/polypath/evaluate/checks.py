@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from polypath.evaluate.summary import Summary
 from polypath.evaluate.trace import Trace, Window, similarity
 
 Check = Callable[[Trace], "str | bool | None"]  # the evidence; False for healthy; None where there is nothing to judge
@@ -84,25 +85,38 @@ def gap(over: str, under: str, bound: float) -> Check:
 
 
 def largest_k_falls(bound: float) -> Check:
-    """Whether pass@k at the largest evaluated k fell by more than `bound` while pass@1 did not fall."""
+    """Whether the best of the most samples got worse by more than `bound` while single samples did not.
+
+    Of the first and the last evaluation during training, paired over their problems: the fall must exceed its noise.
+    """
 
     def check(trace: Trace) -> str | bool | None:
-        ks = {int(name[10:]) for row in trace.rows for name in row if name.startswith("eval/pass@")}
-        if not ks or max(ks) == 1 or 1 not in ks:
+        if trace.evaluations is None:
             return None
-        return both(change(f"eval/pass@{max(ks)}", -bound), _holds("eval/pass@1"))(trace)
+        before, after = trace.evaluations
+        if (
+            before.ks != after.ks
+            or before.prompt_ids != after.prompt_ids
+            or before.ks[:1] != (1,)
+            or len(before.ks) < 2
+        ):
+            return None
+        single, best = (difference(after, before, f"pass@{k}") for k in (1, before.ks[-1]))
+        if not (single[0] >= 0 and best[0] < -max(bound, NOISE * best[1])):
+            return False
+        told = [
+            f"pass@{k} went from {_number(before.mean(f'pass@{k}').value)} to {_number(after.mean(f'pass@{k}').value)}"
+            for k in (1, before.ks[-1])
+        ]
+        return f"{'; '.join(told)} on the same {len(before.prompt_ids)} problems (standard error {_number(best[1])})"
 
     return check
 
 
-def _holds(metric: str) -> Check:
-    def check(trace: Trace) -> str | bool | None:
-        start, end = trace.start(metric), trace.end(metric)
-        if start is None or end is None or start.last >= end.first:
-            return None
-        return f"{metric} went from {_number(start.mean)} to {_number(end.mean)}" if end.mean >= start.mean else False
-
-    return check
+def difference(after: Summary, before: Summary, column: str) -> tuple[float, float]:
+    """Mean paired difference over prompts, and its standard error."""
+    gaps = after[column] - before[column]
+    return float(gaps.mean()), float(gaps.std(ddof=1) / len(gaps) ** 0.5) if len(gaps) > 1 else 0.0
 
 
 def texts_converge(bound: float) -> Check:

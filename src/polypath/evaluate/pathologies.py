@@ -62,7 +62,7 @@ PATHOLOGIES = (
         "sharpening",
         "Single answers get better while the best of many gets worse: known solutions are repeated, others forgotten.",
         "Generate",
-        largest_k_falls(0.05),
+        largest_k_falls(0.02),
         (
             "train for the best of k: credit: pass_at_k",
             "pay rare correct solutions: credit: rarity",

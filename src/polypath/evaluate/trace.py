@@ -15,8 +15,9 @@ from typing import Any
 from polypath.core.errors import UserError
 from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
-from polypath.core.store import to_rollout
+from polypath.core.store import read_rollouts, to_rollout
 from polypath.diversity.features import ngrams, tokens
+from polypath.evaluate.summary import Summary, summarise
 
 WINDOW = 0.2  # share of the steps that is the start, and that is the end
 MOST_STEPS = 50  # of a window
@@ -37,12 +38,17 @@ class Window:
 
 @dataclass(frozen=True)
 class Trace:
-    """What `explain` looks at. `rows` are those of metrics.jsonl; `early` and `late` are whole groups of rollouts."""
+    """What `explain` looks at.
+
+    `rows` are those of metrics.jsonl, `early` and `late` whole groups of rollouts, `evaluations` the first and the last
+    evaluation during training.
+    """
 
     path: Path
     rows: Sequence[Mapping[str, Any]]
     early: list[list[Rollout]] = field(default_factory=list)
     late: list[list[Rollout]] = field(default_factory=list)
+    evaluations: tuple[Summary, Summary] | None = None
 
     @classmethod
     def read(cls, path: Path | str) -> Trace:
@@ -53,7 +59,9 @@ class Trace:
             what = "has no metrics of a reinforcement-learning run"
             raise UserError(str(path), what, "Give the directory that polypath train wrote.")
         early, late = ends(run.rollouts)
-        return cls(Path(path), rows, early, late)
+        files = sorted((run.path / "evaluation").glob("step-*.jsonl"))
+        curve = (summarise(read_rollouts(files[0])), summarise(read_rollouts(files[-1]))) if len(files) > 1 else None
+        return cls(run.path, rows, early, late, curve)
 
     @cached_property
     def training(self) -> list[Mapping[str, Any]]:
@@ -84,8 +92,7 @@ class Trace:
         values = self.values(metric)
         if not values:
             return None
-        # Evaluations are few and each is an average of many samples: the first and the last stand for themselves.
-        size = 1 if metric.startswith("eval/") else min(MOST_STEPS, max(1, round(WINDOW * len(values))))
+        size = min(MOST_STEPS, max(1, round(WINDOW * len(values))))
         part = values[-size:] if at_end else values[:size]
         numbers = [value for _, value in part]
         error = stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else 0.0
