@@ -30,7 +30,7 @@ def test_contexts_sources_and_spans_of_those_that_have_none():
 
 
 def test_names_are_numbered_alike_in_the_whole_batch_and_0_is_the_bare_prompt():
-    groups = [{"contexts": ["b", "c"]}, {"contexts": ["bare", "c"]}, {"contexts": [5, 0]}, {"sources": ["z", ""]}]
+    groups = [{"contexts": ["b", "c"]}, {"contexts": [None, "c"]}, {"contexts": [5, 0]}, {"sources": ["z", ""]}]
     assert number_names(groups) == [
         {"contexts": [1, 2]}, {"contexts": [0, 2]}, {"contexts": [5, 0]}, {"sources": [1, 0]}
     ]  # fmt: skip
@@ -90,5 +90,7 @@ def test_groups_of_unequal_length_are_credited_together_each_at_its_own_width():
 def test_a_field_of_steps_must_have_a_row_per_rollout():
     with pytest.raises(credit.pipeline.UserError, match="nodes needs a list per rollout"):
         credit.build("grpo")({"rewards": [1, 0], "nodes": [1, 2]})
+    with pytest.raises(credit.pipeline.UserError, match="spans needs a mapping per rollout"):
+        credit.build("grpo")({"rewards": [1, 0], "spans": [{}, {"a": 3}]})
     fields = credit.build("grpo")({"rewards": [1, 0], "nodes": np.zeros((2, 3), dtype=int)}).fields[0]
     assert fields["nodes"].shape == (2, 3)

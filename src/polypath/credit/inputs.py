@@ -11,7 +11,7 @@ import numpy as np
 
 from polypath.core.errors import UserError
 from polypath.core.record import Batch, Group
-from polypath.credit.structure import PADDING, TOKENWISE, number_names, pad, structure_of
+from polypath.credit.structure import PADDING, TOKENWISE, is_spans, number_names, pad, structure_of
 from polypath.diversity.partitions import first_appearance
 
 FIELDS = (
@@ -207,6 +207,8 @@ def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _array(name: str, values: Any, where: str) -> Any:
     """One field as an array of its type; a list may hold text labels, and None where a value can be missing."""
+    if name == "spans" and not all(is_spans(parts) for parts in values):
+        raise UserError(where, "spans needs a mapping per rollout", HOW["spans"])
     if name in TEXTUAL:
         return list(values)
     if isinstance(values, list | tuple):

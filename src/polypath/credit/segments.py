@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from polypath.core.arrays import Array
 from polypath.core.errors import UserError
 from polypath.core.registry import register
-from polypath.credit.stratify import Scale, compare, together
+from polypath.credit.stratify import compare, together
 
 Spans = Sequence[Any]  # G mappings of a name to [start, end], or B lists of them
 
@@ -92,7 +92,7 @@ def segment_weights(
     traits={"permutation_equivariant"},
 )
 def outcome_conditioned(
-    reward_columns: Array, correct: Array, *, scale: Scale = "none", eps: float = 1e-4, ddof: int = 1
+    reward_columns: Array, correct: Array, *, scale: Literal["std", "none"] = "none", eps: float = 1e-4, ddof: int = 1
 ) -> np.ndarray:
     """An advantage per reward column: the first against the group, the later ones against rollouts of equal outcome.
 

@@ -64,7 +64,7 @@ def within_strata(
     *,
     blend: float = 1.0,
     alone: Literal["zero", "group"] = "zero",
-    scale: Scale = "std",
+    scale: Literal["std", "none"] = "std",
     eps: float = 1e-4,
     ddof: int = 1,
 ) -> np.ndarray:

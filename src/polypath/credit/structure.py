@@ -50,6 +50,11 @@ def _forked(row: Rollout) -> bool:
     return bool(row.parent and row.fork_pos)
 
 
+def is_spans(parts: Any) -> bool:
+    """Whether it is a mapping of names to [start, end]."""
+    return isinstance(parts, Mapping) and all(isinstance(p, list | tuple) and len(p) == 2 for p in parts.values())
+
+
 def _lineage(path: Sequence[int], count: int) -> list[tuple[int, ...]]:
     """The last `count` nodes on the way to a leaf, each by its path."""
     return [tuple(path[:end]) for end in range(len(path) - count + 1, len(path) + 1)]
@@ -72,15 +77,15 @@ def _hashable(name: Any) -> Any:
 def number_names(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The groups with the names of contexts and sources as numbers that hold for the whole batch; numbers stay.
 
-    0 is the bare prompt ("bare" or "") and the policy itself (""); the others follow in the order of their names.
+    0 is the bare prompt ("bare", "" or None) and the policy itself ("" or None); the others follow by name.
     """
     numbered = [dict(group) for group in groups]
     for field, first in FIRST.items():
         named = [group for group in numbered if _is_named(group.get(field))]
-        names = {str(name) for group in named for name in group[field]} - {first, ""}
+        names = {str(name) for group in named for name in group[field] if name is not None} - {first, ""}
         numbers = {"": 0, first: 0, **{name: place for place, name in enumerate(sorted(names), 1)}}
         for group in named:
-            group[field] = [numbers[str(name)] for name in group[field]]
+            group[field] = [0 if name is None else numbers[str(name)] for name in group[field]]
     return numbered
 
 

@@ -61,9 +61,9 @@ def siblings(
     rewards: Array,
     nodes: Array,
     *,
-    value: Value = "children",
-    count: Count = "leaf",
-    scale: Scale = "std",
+    value: Literal["leaves", "children"] = "children",
+    count: Literal["leaf", "node"] = "leaf",
+    scale: Literal["std", "none"] = "std",
     eps: float = 1e-4,
     ddof: int = 1,
 ) -> np.ndarray:
@@ -83,9 +83,9 @@ def depthwise(
     rewards: Array,
     nodes: Array,
     *,
-    value: Value = "leaves",
-    count: Count = "leaf",
-    scale: Scale = "std",
+    value: Literal["leaves", "children"] = "leaves",
+    count: Literal["leaf", "node"] = "leaf",
+    scale: Literal["std", "none"] = "std",
     eps: float = 1e-6,
     ddof: int = 1,
 ) -> np.ndarray:
@@ -101,7 +101,13 @@ def depthwise(
 
 @register("normalise", "state_action", returns="step_advantages", paper="arXiv:2604.11037", traits=STEPS)
 def state_action(
-    rewards: Array, states: Array, actions: Array, *, smoothing: float = 1.0, scale: Scale = "std", eps: float = 1e-4
+    rewards: Array,
+    states: Array,
+    actions: Array,
+    *,
+    smoothing: float = 1.0,
+    scale: Literal["std", "none"] = "std",
+    eps: float = 1e-4,
 ) -> np.ndarray:
     """Q(s, a) - V(s) at every step, from the rollouts that pass through the same state (RTMC).
 
