@@ -48,6 +48,7 @@ def fill(rewards: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
         "distance": rng.integers(0, 5, n) / 8.0,
         "steps": rng.integers(1, 6, n).astype(float),
         **structure(n, rng),
+        "success": rng.integers(0, 2, (n, 3)).astype(float),
     }
 
 

@@ -40,6 +40,7 @@ FIELDS = (
     "progress",  # (G,): share of correct steps before the first wrong one
     "distance",  # (G,): how far the answer is from its target, at least 0
     "steps",  # (G,): number of reasoning steps
+    "success",  # (G, items): how well the rollout does on each of several items
     "confidence",  # (G, T): mean probability of the likeliest tokens
 )
 TEXTUAL = ("texts", "answers", "reference", "spans")  # kept as lists
