@@ -93,7 +93,7 @@ class TrainConfig:
     prompts_per_step: Annotated[int, Range(1, None)] = 8
     prompt_pool: Annotated[int, Range(1, None)] = 100_000
     updates_per_batch: Annotated[int, Range(1, None)] = 1
-    tokens_per_microbatch: Annotated[int, Range(1, None)] = 512
+    tokens_per_microbatch: Annotated[int, Range(1, None)] = 256
     skip_dead_groups: bool = True
     denominator: Literal["all", "live"] = "all"
     kl: Annotated[float, Range(0.0, None)] = 0.0
@@ -113,7 +113,7 @@ class SftConfig:
     batch: Annotated[int, Range(1, None)] = 64
     prompts: Annotated[int, Range(1, None)] = 10_000
     per_prompt: Annotated[int, Range(1, None)] = 24
-    tokens_per_microbatch: Annotated[int, Range(1, None)] = 512
+    tokens_per_microbatch: Annotated[int, Range(1, None)] = 256
     save_every: Annotated[int, Range(1, None)] = 1000
 
 

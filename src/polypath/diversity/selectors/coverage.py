@@ -6,7 +6,8 @@ import heapq
 import math
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,8 @@ from polypath.diversity.kernels import check_rows
 from polypath.diversity.selectors.common import Selection, check_chosen, check_k, float_column, float_rows
 
 Gain = Callable[[int], float]
+BATCH = 64
+LARGE = 2_000_000  # similarities above which compiling pays
 
 
 def celf(
@@ -42,6 +45,53 @@ def celf(
     return Selection(picks, gains)
 
 
+def batched_celf(
+    start: NDArray[np.float64], k: int, gains_of: Callable[[NDArray[np.int64]], NDArray[np.float64]], take: Gain
+) -> Selection:
+    """`celf` over batches: the items of largest bound are brought up to date together until none can be better."""
+    bound = start.astype(np.float64)
+    fresh = np.zeros(len(bound), dtype=bool)
+    found = Selection([], [])
+    while len(found) < k:
+        best = float(bound[fresh].max(initial=-np.inf))
+        stale = np.flatnonzero(~fresh & (bound >= best) & (bound > -np.inf))
+        if len(stale):
+            if len(stale) > BATCH:
+                stale = stale[np.argpartition(-bound[stale], BATCH)[:BATCH]]
+            bound[stale] = gains_of(stale)
+            fresh[stale] = True
+            continue
+        pick = int(np.argmax(np.where(fresh, bound, -np.inf)))
+        found.indices.append(pick)
+        found.gains.append(float(bound[pick]))
+        take(pick)
+        bound[pick] = -np.inf
+        fresh[:] = False
+    return found
+
+
+@cache
+def compile_gains() -> Callable[..., NDArray[np.float64]] | None:
+    """sum_j max(columns[i, j] - best[j], 0) for every index i in one pass over memory; None without numba."""
+    try:
+        import numba
+    except ImportError:
+        return None
+
+    def gains(columns: Any, best: Any, index: Any) -> Any:
+        out = np.zeros(len(index))
+        for place in range(len(index)):
+            i, total = index[place], 0.0
+            for j in range(len(best)):
+                above = columns[i, j] - best[j]
+                total += above if above > 0 else 0.0
+            out[place] = total
+        return out
+
+    compiled: Callable[..., NDArray[np.float64]] = numba.njit(gains, fastmath={"reassoc", "nsz"})
+    return compiled
+
+
 @register("selector", "facility_location", paper="Facility location (0.13)")
 def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = ()) -> Selection:
     """Every item is represented by its most similar pick: greedy for sum_i max_s max(0, K_is). K may be (m, n).
@@ -55,32 +105,35 @@ def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = 
     """
     kernel = np.asarray(similarity)
     kernel = kernel if kernel.dtype == np.float32 else check_rows(similarity, "similarity")
-    columns = np.ascontiguousarray(np.maximum(kernel, 0).T)
-    n = len(columns)
+    m, n = kernel.shape
+    columns = np.empty((n, m), kernel.dtype)
+    for first in range(0, n, BATCH):  # a transposition in blocks reads the memory once
+        np.maximum(kernel[:, first : first + BATCH].T, 0, out=columns[first : first + BATCH])
     k = check_k(k, n, "facility_location")
-    best = np.zeros(columns.shape[1], dtype=columns.dtype)
-    given = check_chosen(chosen, n, "facility_location")
+    best = np.zeros(m, dtype=kernel.dtype)
+
+    compiled = compile_gains() if m * n >= LARGE else None
+
+    def gains_of(index: NDArray[np.int64]) -> NDArray[np.float64]:
+        if compiled is not None:
+            return np.asarray(compiled(columns, best, index), dtype=np.float64)
+        above = columns[index]
+        np.subtract(above, best, out=above)
+        np.maximum(above, 0, out=above)
+        return np.asarray(above.sum(axis=1), dtype=np.float64)
+
+    def take(i: int) -> float:
+        np.maximum(best, columns[i], out=best)
+        return 0.0
+
     warm = Selection([], [])
-    for i in given[:k]:
-        warm.gains.append(float(np.maximum(columns[i] - best, 0).sum()))
+    for i in check_chosen(chosen, n, "facility_location")[:k]:
+        warm.gains.append(float(gains_of(np.array([i]))[0]))
         warm.indices.append(i)
-        np.maximum(best, columns[i], out=best)
-    room = np.empty_like(best)
-
-    def gain(i: int) -> float:
-        np.maximum(columns[i], best, out=room)
-        return float(room.sum(dtype=np.float64) - level[0])
-
-    def take(i: int) -> None:
-        np.maximum(best, columns[i], out=best)
-        level[0] = float(best.sum(dtype=np.float64))
-
-    level = [float(best.sum(dtype=np.float64))]
-    start = None if given else columns.sum(axis=1, dtype=np.float64)
-    if given:
-        start = np.array([gain(i) for i in range(n)])
-        start[given] = -math.inf
-    found = celf(n, k - len(warm), gain, take, start)
+        take(i)
+    start = gains_of(np.arange(n)) if warm.indices else columns.sum(axis=1)
+    start[warm.indices] = -np.inf
+    found = batched_celf(start, k - len(warm), gains_of, take)
     return Selection(warm.indices + found.indices, warm.gains + found.gains)
 
 

@@ -18,7 +18,7 @@ from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.diversity.selectors.common import Selection, check_chosen, check_k, float_column, float_rows
 
-ACTIVE, WAITING, BLOCK = 256, 64, 4096  # rows of the block, picks before all are updated, rows of one product
+ACTIVE, WAITING, BLOCK = 384, 96, 4096  # rows of the block, picks before all are updated, rows of one product
 
 Rows = NDArray[np.floating]
 
@@ -50,7 +50,7 @@ def lazy_greedy(state: State, k: int, chosen: Sequence[int]) -> Selection:
     gains: list[float] = []
     for j in chosen:
         _take(state, int(j), free, picks, gains)
-        _update_all(state, [state.pick(int(j))], np.flatnonzero(free))
+        _update_all(state, [state.pick(int(j))], free)
     while len(picks) < k:
         candidates = np.flatnonzero(free)
         active, bound = _best(state.value, candidates)
@@ -68,8 +68,9 @@ def lazy_greedy(state: State, k: int, chosen: Sequence[int]) -> Selection:
             state.update(active, (block @ vector)[:, None])
             waiting.append(vector)
             fresh = False
-        outside = np.setdiff1d(np.flatnonzero(free), active, assume_unique=True)
-        _update_all(state, waiting, outside)
+        stale = free.copy()
+        stale[active] = False
+        _update_all(state, waiting, stale)
     return Selection(picks, gains)
 
 
@@ -79,13 +80,16 @@ def _take(state: State, j: int, free: NDArray[np.bool_], picks: list[int], gains
     free[j] = False
 
 
-def _update_all(state: State, vectors: Sequence[NDArray[np.floating]], index: NDArray[np.int64]) -> None:
-    if not vectors or not len(index):
+def _update_all(state: State, vectors: Sequence[NDArray[np.floating]], stale: NDArray[np.bool_]) -> None:
+    """Bring the stale items up to date; rows are multiplied where they lie, since picking them out would copy all."""
+    if not vectors:
         return
     stacked = np.stack(vectors, axis=1)
-    for first in range(0, len(index), BLOCK):
-        part = index[first : first + BLOCK]
-        state.update(part, state.rows[part] @ stacked)
+    for first in range(0, len(stale), BLOCK):
+        inside = np.flatnonzero(stale[first : first + BLOCK])
+        if len(inside):
+            products = state.rows[first : first + BLOCK] @ stacked
+            state.update(first + inside, products[inside])
 
 
 def _best(value: NDArray[np.floating], candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
@@ -110,6 +114,8 @@ class Dpp:
         self.rows, self.ridge = rows, ridge
         self.scale = (quality**2 * ridge).astype(rows.dtype)
         self.matrix = np.eye(rows.shape[1], dtype=rows.dtype) / rows.dtype.type(ridge)
+        self.recent = np.empty((WAITING, rows.shape[1]), rows.dtype)  # directions not yet taken out of the matrix
+        self.count = 0
         # A unit row's own similarity is 1, whatever rounding makes of it: equal qualities are a tie, not a lottery.
         squares = np.ones(len(rows), rows.dtype) if unit else np.einsum("ij,ij->i", rows, rows)
         self.variance = squares / rows.dtype.type(ridge)
@@ -117,9 +123,14 @@ class Dpp:
 
     def pick(self, j: int) -> NDArray[np.floating]:
         """The direction u that j takes out of the others."""
-        vector = self.matrix @ self.rows[j]
-        vector /= math.sqrt(1 + max(float(self.rows[j] @ vector), 0.0))
-        self.matrix -= np.outer(vector, vector)
+        if self.count == len(self.recent):
+            self.matrix -= self.recent.T @ self.recent
+            self.count = 0
+        row, recent = self.rows[j], self.recent[: self.count]
+        vector = self.matrix @ row - (recent @ row) @ recent
+        vector /= math.sqrt(1 + max(float(row @ vector), 0.0))
+        self.recent[self.count] = vector
+        self.count += 1
         return vector
 
     def update(self, index: NDArray[np.int64], products: NDArray[np.floating]) -> None:

@@ -1,0 +1,240 @@
+"""Measures, marginals and selectors against their peers, interleaved in one process: CPU seconds of one thread.
+
+Peers are in the extra `bench`; one that is not installed is left out and named. Results must agree where the peer is
+right. Run: OMP_NUM_THREADS=1 python benchmarks/diversity.py [--quick] [--only NAME]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import time
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+
+
+def cpu(call: Callable[[], object], repeats: int) -> tuple[float, object]:
+    """Least CPU seconds of several calls, and the last result."""
+    best, result = math.inf, None
+    for _ in range(repeats):
+        began = time.process_time()
+        result = call()
+        best = min(best, time.process_time() - began)
+    return best, result
+
+
+def rows_of(n: int, d: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
+    rows = np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def line(name: str, peer: str, theirs: float, ours: float, error: object, goal: str) -> None:
+    print(f"| {name} | {peer} | {theirs:.4g} | {ours:.4g} | **{theirs / ours:.3g}x** | {error} | {goal} |", flush=True)
+
+
+def vendi(quick: bool) -> None:
+    from vendi_score import vendi as peer
+
+    from polypath.diversity import measures
+
+    ours = getattr(measures, "vendi", None) or __import__("polypath.diversity.spectral", fromlist=["vendi"]).vendi
+    for n in (1000, 2000) if quick else (2000, 4000):
+        rows = rows_of(n, 384)
+        theirs, expected = cpu(lambda r=rows: peer.score_X(r), 1)
+        mine, value = cpu(lambda r=rows: ours(r), 3)
+        line(
+            f"Vendi, n = {n}, d = 384",
+            "vendi-score score_X",
+            theirs,
+            mine,
+            f"{abs(value / expected - 1):.1g}",
+            ">= 40x",
+        )
+    if not quick:
+        rows = rows_of(10_000, 384)
+        tracemalloc.start()
+        ours(rows)
+        peak = tracemalloc.get_traced_memory()[1] / 2**20
+        tracemalloc.stop()
+        mine, _ = cpu(lambda: ours(rows), 3)
+        guess = theirs * (10_000 / 4000) ** 3
+        line(
+            "Vendi, n = 10 000 (peer by n^3)", "vendi-score score_X", guess, mine, f"{peak:.0f} MB of ours", ">= 1000x"
+        )
+
+
+def leave_one_out(quick: bool) -> None:
+    import torch
+    from vendi_score import vendi as peer
+
+    from polypath.diversity.leave_one_out import loo_vendi
+
+    torch.set_num_threads(1)
+    for size in (16, 64):
+        groups = 64 if quick or size == 64 else 512
+        kernels = np.stack([(r := rows_of(size, 384, seed, np.float64)) @ r.T for seed in range(512)])
+
+        def loop(kernels: np.ndarray = kernels[:groups], size: int = size) -> np.ndarray:
+            out = np.empty(kernels.shape[:2])
+            for b, kernel in enumerate(kernels):
+                whole = peer.score_K(kernel)
+                for i in range(size):
+                    keep = np.arange(size) != i
+                    out[b, i] = whole - peer.score_K(kernel[np.ix_(keep, keep)])
+            return out
+
+        theirs, expected = cpu(loop, 1)
+        for kind in (torch.float64, torch.float32):
+            tensor = torch.tensor(kernels, dtype=kind)
+            mine, value = cpu(lambda t=tensor: loo_vendi(t), 3)
+            error = np.abs(np.asarray(value)[:groups] - expected).max()
+            name = f"leave-one-out Vendi, 512 groups of {size}, {str(kind)[6:]}"
+            line(name, "loop over score_K", theirs * 512 / groups, mine, f"{error:.1g}", ">= 30x")
+
+
+def dpp(quick: bool) -> None:
+    from pyversity import Strategy, diversify
+
+    from polypath.diversity.selectors.lazy import dpp as ours
+
+    n, k = (4000, 200) if quick else (20_000, 1000)
+    rows = rows_of(n, 384)
+
+    def plain() -> list[int]:
+        """Greedy by rows of the Cholesky factor (Chen et al. 2018), without a kernel."""
+        factor = np.zeros((k, n), dtype=np.float32)
+        variance = np.full(n, 1.1, dtype=np.float32)
+        picks: list[int] = []
+        for place in range(k):
+            j = int(np.argmax(variance))
+            row = rows @ rows[j]
+            row[j] += 0.1
+            row = (row - factor[:place, j] @ factor[:place]) / math.sqrt(variance[j])
+            factor[place] = row
+            variance = variance - row**2
+            picks.append(j)
+            variance[picks] = -np.inf
+        return picks
+
+    mine, found = cpu(lambda: ours(rows, k=k), 2)
+    theirs, expected = cpu(plain, 1)
+
+    def volume(picks: list[int]) -> float:
+        part = rows[picks].astype(np.float64)
+        return float(np.linalg.slogdet(part @ part.T + 0.1 * np.eye(len(picks)))[1])
+
+    agreement = f"log det {volume(found.indices):.2f} / {volume(expected):.2f}"
+    line(f"DPP MAP, n = {n}, k = {k}", "Cholesky rows, numpy", theirs, mine, agreement, ">= 7x")
+    scores = np.ones(n, dtype=np.float32)
+    theirs, result = cpu(lambda: diversify(rows, scores, k=k, strategy=Strategy.DPP, diversity=1.0), 1)
+    agreement = f"log det {volume(found.indices):.2f} / {volume([int(i) for i in result.indices]):.2f}"
+    line(f"DPP MAP, n = {n}, k = {k}", "pyversity", theirs, mine, agreement, ">= 8x")
+
+
+def nearest(quick: bool) -> None:
+    from polypath.diversity.selectors.lazy import k_center, mmr
+
+    n, k = (4000, 200) if quick else (20_000, 1000)
+    rows = rows_of(n, 384)
+    quality = np.random.default_rng(1).uniform(size=n)
+
+    def loop(offset: np.ndarray, slope: np.ndarray, first: int) -> list[int]:
+        near = np.full(n, -1.0, dtype=np.float32)
+        picks = [first]
+        while len(picks) < k:
+            np.maximum(near, rows @ rows[picks[-1]], out=near)
+            value = offset - slope * near
+            value[picks] = -np.inf
+            picks.append(int(np.argmax(value)))
+        return picks
+
+    one = np.ones(n, dtype=np.float32)
+    theirs, expected = cpu(lambda: loop(one, one, 0), 1)
+    mine, found = cpu(lambda: k_center(rows, k=k), 2)
+    same = sum(a == b for a, b in zip(found.indices, expected, strict=True))
+    line(f"k-center, n = {n}, k = {k}", "numpy loop", theirs, mine, f"{same} of {k} picks equal", ">= 3x")
+    half = (quality / 2).astype(np.float32)
+    theirs, expected = cpu(lambda: loop(half, one / 2, int(np.argmax(quality))), 1)
+    mine, found = cpu(lambda: mmr(rows, quality, k=k), 2)
+    same = sum(a == b for a, b in zip(found.indices, expected, strict=True))
+    line(f"MMR, n = {n}, k = {k}", "numpy loop", theirs, mine, f"{same} of {k} picks equal", ">= 3x")
+
+
+def facility(quick: bool) -> None:
+    from apricot import FacilityLocationSelection
+
+    from polypath.diversity.selectors.coverage import facility_location
+
+    n, k = (1500, 100) if quick else (6000, 300)
+    rows = rows_of(n, 64, dtype=np.float64)
+    kernel = np.maximum(rows @ rows.T, 0)
+    FacilityLocationSelection(5, metric="precomputed", optimizer="lazy").fit(kernel[:50, :50])  # compiles
+    theirs, expected = cpu(lambda: FacilityLocationSelection(k, metric="precomputed", optimizer="lazy").fit(kernel), 1)
+    facility_location(kernel[:1500, :1500], k=2)  # compiles
+    mine, found = cpu(lambda: facility_location(kernel, k=k), 1)
+    values = [kernel[:, list(picks)].max(axis=1).sum() for picks in (found.indices, expected.ranking)]
+    line(
+        f"facility location, n = {n}, k = {k}",
+        "apricot, lazy",
+        theirs,
+        mine,
+        f"{values[0] / values[1] - 1:+.1g}",
+        ">= 3x",
+    )
+
+
+def text(quick: bool) -> None:
+    from polypath.diversity.measures import self_bleu
+
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(2000)]
+    texts = [" ".join(rng.choice(words, 60)) for _ in range(1000)]
+    mine, _ = cpu(lambda: self_bleu(texts), 2)
+    if importlib.util.find_spec("nltk") is None:
+        print(f"| self-BLEU, 1000 texts of 60 tokens | nltk (not installed) | - | {mine:.4g} | - | - | >= 500x |")
+        return
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smooth, split = SmoothingFunction().method1, [t.split() for t in texts]
+    few = 4 if quick else 10
+
+    def peer() -> list[float]:
+        return [sentence_bleu(split[:i] + split[i + 1 :], split[i], smoothing_function=smooth) for i in range(few)]
+
+    theirs, _ = cpu(peer, 1)
+    small = split[:40]
+    exact = np.mean(
+        [sentence_bleu(small[:i] + small[i + 1 :], s, smoothing_function=smooth) for i, s in enumerate(small)]
+    )
+    error = abs(self_bleu([" ".join(s) for s in small]) - exact)
+    line(
+        "self-BLEU, 1000 texts of 60 tokens",
+        f"nltk ({few} texts, scaled)",
+        theirs * 1000 / few,
+        mine,
+        f"{error:.1g}",
+        ">= 500x",
+    )
+
+
+PARTS = {"vendi": vendi, "loo": leave_one_out, "dpp": dpp, "nearest": nearest, "facility": facility, "text": text}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", choices=PARTS, action="append")
+    options = parser.parse_args()
+    print("| task | peer | peer, s | ours, s | ratio | agreement | aim |\n|---|---|---|---|---|---|---|")
+    for name in options.only or PARTS:
+        try:
+            PARTS[name](options.quick)
+        except ModuleNotFoundError as error:
+            print(f"| {name} | {error.name} (not installed) | - | - | - | - | - |")
+
+
+if __name__ == "__main__":
+    main()
