@@ -59,3 +59,23 @@ def test_a_method_with_other_parts_is_one_override():
     np.testing.assert_allclose(found, [[3 * 0.707007, 0.707007], [-0.707007] * 2], atol=1e-5)
     with pytest.raises(UserError, match="needs the field 'spans'"):
         credit.run_method("segment_weights", {"rewards": [1, 0], "mask": [[1], [1]]})
+
+
+def test_a_flagged_step_of_a_strategy_loses_kappa():
+    """As published: in the better of two answers 1 - .1, in a tied pair -.1; flags of records are spans of tokens."""
+    from polypath.core.record import Group, Rollout
+
+    def row(i, reward, context, flagged=()):
+        columns = {"flagged": [list(span) for span in flagged]}
+        context = {"id": context, "kind": "strategy"}
+        return Rollout("p", "g", i, "", ids=[1, 2], rewards={"task": reward}, context=context, extra=columns)
+
+    rows = [row(0, 1.0, "a", [(1, 2)]), row(1, 0.0, "a"), row(2, 0.0, "b", [(0, 1)]), row(3, 0.0, "b")]
+    for each in rows:
+        each.spans = {"strategy": [0, 0]}
+    found = credit.build("strata")(Group("g", "p", rows)).advantages[0]
+    np.testing.assert_allclose(found, [[1, 0.9], [-1, -1], [-0.1, 0], [0, 0]], atol=1e-7)
+    for each in rows:
+        each.extra = {}
+    found = credit.build("strata")(Group("g", "p", rows)).advantages[0]
+    np.testing.assert_allclose(found, [[1, 1], [-1, -1], [0, 0], [0, 0]], atol=1e-7)

@@ -32,6 +32,7 @@ FIELDS = (
     "sources",  # (G,): which agent wrote the rollout; 0 is the policy itself
     "contexts",  # (G,): what it was shown beside the prompt; 0 is nothing
     "spans",  # G mappings of a part's name to its [start, end] in tokens
+    "flags",  # (G, T): tokens of steps that a judge found useless
     "nodes",  # (G, D): its ancestors in the tree of the group, from the first fork to itself; -1 fills up
     "starts",  # (G, D): the token at which each node or step starts
     "states",  # (G, D): the state before each step, equal numbers being the same state
@@ -46,7 +47,12 @@ FIELDS = (
 TEXTUAL = ("texts", "answers", "reference", "spans")  # kept as lists
 RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
 UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
-DTYPES = {"correct": bool, "mask": bool, **dict.fromkeys(("labels", "sources", "contexts", *PADDING), np.int64)}
+DTYPES = {
+    "correct": bool,
+    "mask": bool,
+    "flags": bool,
+    **dict.fromkeys(("labels", "sources", "contexts", *PADDING), np.int64),
+}
 LONG = {**TOKENWISE, **PADDING}
 Provider = Callable[[Sequence[str]], Any]
 HOW = {

@@ -85,6 +85,21 @@ def segment_weights(
 
 
 @register(
+    "token_credit", "minus_flagged", returns="advantages", paper="StraTA (0.1)", traits={"permutation_equivariant"}
+)
+def minus_flagged(advantages: Array, flags: Array | None = None, *, penalty: float = 0.1) -> np.ndarray:
+    """`penalty` less on the tokens of flagged steps, after all normalising: never a bonus for the others.
+
+    Nothing changes where nothing was judged. Shapes: (..., G, T), bool (..., G, T) -> (..., G, T).
+
+    >>> minus_flagged([[1.0, 1.0]], [[False, True]]).tolist()
+    [[1.0, 0.9]]
+    """
+    values = np.asarray(advantages, dtype=float)
+    return values if flags is None else values - penalty * np.asarray(flags, dtype=bool)
+
+
+@register(
     "normalise",
     "outcome_conditioned",
     returns="column_advantages",

@@ -11,14 +11,20 @@ from polypath.core.record import Rollout
 
 FIRST = {"contexts": "bare", "sources": ""}  # the name that is always number 0: the bare prompt, the policy itself
 PADDING = {"nodes": -1, "starts": -1, "states": -1, "actions": -1}
-TOKENWISE = {"mask": False, "logp": 0.0, "entropy": 0.0, "confidence": 0.0}  # (G, T), with what fills short rows
+TOKENWISE = {
+    "mask": False,
+    "flags": False,
+    "logp": 0.0,
+    "entropy": 0.0,
+    "confidence": 0.0,
+}  # (G, T), with what fills short rows
 
 
 def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[str, Any]:
     """The structural fields that the rollouts of one group hold; those of tokens only where they are `wanted`.
 
-    `nodes`, `starts`, `states` and `actions` come from the columns `path`, `starts`, `states` and `actions`; without
-    those, a `parent` and a `fork_pos` make a tree of two levels.
+    `nodes`, `starts`, `states`, `actions` and `flags` come from the columns `path`, `starts`, `states`, `actions` and
+    `flagged`; without `starts`, a `parent` and a `fork_pos` make a tree of two levels.
     """
     found: dict[str, Any] = {}
     if any(row.context and "id" in row.context for row in rows):
@@ -41,6 +47,8 @@ def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[s
     if "mask" in wanted:
         forced = [row.forced_mask or [0] * len(row.ids) for row in rows]
         found["mask"] = [[not put for put in row] for row in forced]
+    if "flags" in wanted and any("flagged" in row.extra for row in rows):
+        found["flags"] = [_marked(row) for row in rows]
     if "logp" in wanted and all(row.logp_sampling is not None for row in rows):
         found["logp"] = [row.logp_sampling for row in rows]
     return found
@@ -48,6 +56,12 @@ def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[s
 
 def _forked(row: Rollout) -> bool:
     return bool(row.parent and row.fork_pos)
+
+
+def _marked(row: Rollout) -> list[bool]:
+    """Which tokens lie in one of the [start, end] of the column `flagged`."""
+    spans = row.extra.get("flagged", ())
+    return [any(start <= token < end for start, end in spans) for token in range(len(row.ids))]
 
 
 def is_spans(parts: Any) -> bool:
