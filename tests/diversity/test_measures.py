@@ -1,17 +1,19 @@
-"""Set measures by hand, against brute force, and the traits they declare."""
+"""Measures of texts and labels by hand and against brute force."""
 
 import math
 import random
 from collections import Counter
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from polypath.core import registry
 from polypath.core.errors import UserError
-from polypath.diversity import geometry, spectral
 from polypath.diversity import measures as m
+from polypath.diversity.features import tokens
+from polypath.diversity.measures import text
 
 TEXTS = ["the cat sat on the mat", "the cat sat on a mat", "dogs run fast in the park"]
 
@@ -85,107 +87,122 @@ def test_label_measures_by_hand():
     assert math.isnan(m.entropy("aa", categories=1))
 
 
-# K of the worked example: eigenvalues of K/4 are .025 .2 .3 .475
-KERNEL = np.array([[1, 0.9, 0, 0], [0.9, 1, 0, 0], [0, 0, 1, 0.2], [0, 0, 0.2, 1]])
+WORDS = st.lists(st.text("ab c", max_size=12), min_size=2, max_size=6)
 
 
-@pytest.mark.parametrize("q", [0, 0.1, 0.5, 1, 2, math.inf])
-def test_vendi_is_the_hill_number_of_the_known_spectrum(q):
-    p = np.array([0.025, 0.2, 0.3, 0.475])
-    by_hand = {1: math.exp(-(p * np.log(p)).sum()), math.inf: 1 / 0.475}
-    expected = by_hand[q] if q in by_hand else (p**q).sum() ** (1 / (1 - q))
-    rows = np.linalg.cholesky(KERNEL)
-    assert spectral.vendi(rows, q=q) == pytest.approx(expected)
-    wide = np.hstack([rows, np.zeros((4, 3))])  # n < d takes the kernel, n >= d the Gram matrix
-    assert spectral.vendi(wide * 7.0, q=q) == pytest.approx(expected)
+@given(WORDS)
+def test_self_bleu_of_any_lengths_equals_its_definition(texts):
+    words = [tokens(text) for text in texts]
+    expected = np.mean([bleu(words[:i] + words[i + 1 :], words[i]) if words[i] else 0.0 for i in range(len(words))])
+    assert m.self_bleu(texts) == pytest.approx(expected, abs=1e-12)
 
 
-def test_embedding_measures():
-    assert spectral.vendi(np.eye(3)) == pytest.approx(3.0)
-    assert spectral.vendi(np.tile([[1.0, 2.0]], (5, 1)), q=0) == pytest.approx(1.0)
-    rows = np.random.default_rng(0).normal(size=(7, 3))
-    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    brute = np.mean([1 - unit[i] @ unit[j] for i, j in permutations(range(7), 2)])
-    assert geometry.pairwise_cosine(rows) == pytest.approx(brute)
-    assert math.isnan(geometry.pairwise_cosine([[1.0, 0.0]])) and spectral.vendi([[3.0, 4.0]]) == pytest.approx(1.0)
-    with pytest.raises(UserError, match=r"embeddings\[1\]: is zero"):
-        spectral.vendi([[1.0, 0.0], [0.0, 0.0]])
+def lcs(a, b):
+    """Longest common subsequence by recursion on the last tokens."""
+    if not a or not b:
+        return 0
+    return lcs(a[:-1], b[:-1]) + 1 if a[-1] == b[-1] else max(lcs(a[:-1], b), lcs(a, b[:-1]))
 
 
-def arguments(data, n, seed):
-    rng = np.random.default_rng(seed)
-    sentences = ["Let x be y.", "Solve the equation.", "Check it.", "In case one.", "List them."]
-    made = {
-        "texts": [
-            " ".join([*rng.choice(list("abcdef"), size=8), "end.", *rng.permutation(sentences)[:3]]) for _ in range(n)
-        ],
-        "labels": [*"abca", *rng.choice(list("abc"), size=n - 4)],
-        "correct": [True] * n,
-        "rewards": [0.75] * n,
-        "embeddings": rng.normal(size=(n, 3)),
-        "gradients": rng.normal(size=(n, 3)),
-        "reference": rng.normal(size=(40, 3)),
-        "steps": [rng.normal(size=(3, 4)) for _ in range(n)],
-        "features": [{int(i), int(i) + 1} for i in rng.permutation(n)],
-        "known": {*range(20), "a", "b", "c"},
-        "attributes": [[str(a), str(b)] for a, b in rng.integers(0, 3, size=(n, 2))],
-        "ratings": rng.integers(1, 5, size=(n, 2)).astype(float),
-    }
-    return {name: made[name] for name in data}
+@given(st.lists(st.text("abc", max_size=5).map(" ".join), min_size=2, max_size=5))
+def test_rouge_l_equals_its_definition(texts):
+    def f1(a, b):
+        return 2 * lcs(a, b) / (len(a) + len(b)) if a or b else 1.0
+
+    expected = np.mean([f1(tokens(a), tokens(b)) for a, b in permutations(texts, 2)])
+    assert m.rouge_l(texts) == pytest.approx(expected)
 
 
-WHOLE = ("reference", "known")  # what stands beside the set and is no part of it
-KNOBS = {
-    "attribute_entropy": {"categories": [3, 3]},
-    "value_diversity": {"options": [4, 4]},
-    "value_span": {"options": [4, 4]},
-}
-KNOBS["coverage_knn"], KNOBS["feature_coverage"] = {"k": 2}, {}
+def test_rouge_l_in_blocks_and_of_a_sample(monkeypatch):
+    rng = random.Random(1)
+    texts = [" ".join(rng.choices("abcdefgh", k=10)) for _ in range(40)]
+    whole = m.rouge_l(texts)
+    monkeypatch.setattr(text, "PAIR_BLOCK", 7)
+    assert m.rouge_l(texts) == pytest.approx(whole)
+    sampled = m.rouge_l(texts, most=20)
+    assert sampled != whole and sampled == pytest.approx(whole, abs=0.05)
+    assert m.rouge_l(texts[::-1], most=20) == pytest.approx(sampled)
+    # more different tokens than the characters of one byte or of the basic plane
+    many = [" ".join(f"w{i}" for i in range(start, start + 500)) for start in range(0, 70_000, 500)]
+    assert m.rouge_l([*many[:3], many[-1], many[-1]]) == pytest.approx(1 / 10)
 
 
-def own_measures():
-    return [e for e in registry.entries("measure") if e.target.startswith("polypath.diversity.")]
+def test_self_repetition_by_hand():
+    # 4-grams of two equal texts of five tokens: 2 each, each in one other text: log 3; the third shares none
+    assert m.self_repetition(["a b c d e", "a b c d e", "v w x y z"]) == pytest.approx(2 * math.log(3) / 3)
+    assert m.self_repetition(["a b", "c"]) == 0.0 and math.isnan(m.self_repetition([]))
 
 
-def test_the_measures_are_registered():
-    assert {"distinct_n", "self_bleu", "vendi", "pairwise_cosine", "hill"} <= {e.name for e in own_measures()}
-    assert len(own_measures()) >= 39
+def test_prompt_diversity_grows_with_new_ngrams_only():
+    # 11 words, 12 pairs, 10 triples and 8 quadruples, as above
+    assert m.prompt_diversity(TEXTS) == pytest.approx(sum(map(math.log, (12, 13, 11, 9))))
+    assert m.prompt_diversity([*TEXTS, TEXTS[0]]) == m.prompt_diversity(TEXTS)
+    assert m.prompt_diversity([""]) == 0.0 and math.isnan(m.prompt_diversity([]))
 
 
-@pytest.mark.parametrize("entry", own_measures(), ids=lambda entry: entry.name)
-def test_declared_traits_and_the_empty_set(entry):
-    function = registry.get("measure", entry.name)
-    knobs = KNOBS.get(entry.name, {})
-    data = arguments(entry.data, 6, seed=3)
-    value = function(**data, **knobs)
-
-    def chosen(rows):
-        return {k: v if k in WHOLE else [v[i] for i in rows] for k, v in data.items()}
-
-    if "permutation_invariant" in entry.traits:
-        assert function(**chosen((4, 0, 5, 2, 1, 3)), **knobs) == pytest.approx(value, rel=1e-9)
-    repeated = function(**chosen([0] * 6), **knobs)
-    if "more_is_diverse" in entry.traits:
-        assert repeated < value
-    elif "less_is_diverse" in entry.traits:
-        assert repeated > value
-    empty = {
-        k: v if k in WHOLE else np.empty((0, 3)) if np.ndim(v) == 2 and k != "attributes" else []
-        for k, v in data.items()
-    }
-    if entry.name.startswith("value_"):
-        empty["ratings"] = np.empty((0, 2))
-    found = function(**empty, **knobs)
-    assert math.isnan(found) or (entry.name in COUNTS and found == 0)
+def test_mtld_by_hand():
+    # "a b a a": ratios 1, 1, 2/3 <= .72 closes a stretch; the last "a" is a partial one of (1 - 1)/.28 = 0: 4/1 = 4.
+    # Backwards "a a": 1/2 closes, then "b a" has ratio 1: 4/1 = 4.
+    assert m.mtld(["a b a a"]) == pytest.approx(4.0)
+    # "a b c a": ratios 1, 1, 1, 3/4 > .72: only the partial stretch (1 - 3/4)/(1 - .72) of it
+    assert m.mtld(["a b c a"]) == pytest.approx(4 / (0.25 / 0.28))
+    assert math.isnan(m.mtld([""])) and math.isnan(m.mtld(["all words differ"]))
 
 
-COUNTS = ("coverage", "feature_coverage", "prompt_diversity")  # nothing covers nothing: 0 is what it is
+def test_entropy_corrected_for_bias():
+    # counts 2 1 1: 1.5 log 2 + (3 - 1)/8; with four declared categories (4 - 1)/8
+    assert m.entropy_corrected("aabc") == pytest.approx(1.5 * math.log(2) + 0.25) == pytest.approx(1.289721, abs=5e-7)
+    assert m.entropy_corrected("aabc", categories=4) == pytest.approx(1.5 * math.log(2) + 3 / 8)
+    assert m.entropy_corrected(["a", None]) == 0.0 and math.isnan(m.entropy_corrected([None]))
+    with pytest.raises(UserError, match="categories: are 2, but 3 labels occur"):
+        m.entropy("abc", categories=2)
 
 
-@pytest.mark.parametrize("entry", [e for e in own_measures() if "embeddings" in e.data], ids=lambda entry: entry.name)
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_an_embedding_that_is_not_finite_is_named(entry, bad):
-    data = arguments(entry.data, 6, seed=1)
-    data["embeddings"][3, 1] = bad
-    with pytest.raises(UserError, match=r"embeddings\[3\]: is not finite"):
-        registry.get("measure", entry.name)(**data)
+def test_miller_madow_is_nearer_to_the_truth_on_average():
+    rng = np.random.default_rng(0)
+    draws = rng.integers(8, size=(300, 20)).tolist()
+    plain, corrected = (np.mean([function(d) for d in draws]) for function in (m.entropy, m.entropy_corrected))
+    assert abs(corrected - math.log(8)) < abs(plain - math.log(8)) / 3
+
+
+@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12))
+def test_hill_numbers_fall_with_the_order(labels):
+    values = [m.hill(labels, q=q) for q in (0, 0.5, 1, 2, 5, math.inf)]
+    assert all(a >= b - 1e-9 for a, b in pairwise(values))
+    assert values[0] == len(set(labels)) and values[-1] + 1e-12 >= 1
+
+
+def test_what_is_known_and_found():
+    assert m.coverage(["a", "b", None], {"a", "b", "c"}) == pytest.approx(2 / 3) and m.coverage([], {"a"}) == 0.0
+    assert m.feature_coverage([{1, 9}, set()], {1, 2, 3}) == pytest.approx(1 / 3)
+    assert m.missing_features([{1, 9}, set()], {1, 2, 3}) == {2, 3} and m.feature_coverage([], {1}) == 0.0
+    for function in (m.coverage, m.feature_coverage):
+        with pytest.raises(UserError, match="known: is empty"):
+            function([], set())
+
+
+def test_attributes_by_hand():
+    # 49 of 50: -(.98 log .98 + .02 log .02) / log 2; colour half and half: 1; size never differs: 0, or left out when
+    # one value is all it can take
+    cookies = [{"shape": "round", "colour": "ab"[i % 2], "size": 1} for i in range(49)]
+    cookies.append({"shape": "square", "colour": "b"})
+    shape = -(0.98 * math.log(0.98) + 0.02 * math.log(0.02)) / math.log(2)
+    assert shape == pytest.approx(0.141441, abs=5e-7)
+    assert m.attribute_entropy(cookies) == pytest.approx((shape + 1 + 0) / 3)
+    declared = {"shape": 4, "colour": 2, "size": 1}
+    assert m.attribute_entropy(cookies, categories=declared) == pytest.approx((shape / 2 + 1) / 2)
+    rows = [["round", "a"]] * 49 + [["square", "a"]]
+    assert m.attribute_entropy(rows, categories=[2, 3]) == pytest.approx(shape / 2)
+    assert m.default_behaviours(cookies) == {"shape": "round", "size": 1}
+    assert math.isnan(m.attribute_entropy([])) and math.isnan(m.attribute_entropy([{"size": 1}], categories=1))
+    with pytest.raises(UserError, match="categories: are 1 for 2 attributes"):
+        m.attribute_entropy(rows, categories=[2])
+
+
+def test_approaches_count_correct_solutions_only():
+    approaches, correct = ["a", "a", "b", "c"], [True, True, True, False]
+    # shares 2/3 and 1/3
+    expected = math.exp(-(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3)))
+    assert m.approach_diversity(approaches, correct) == pytest.approx(expected)
+    assert m.approach_diversity(approaches, correct, q=0) == 2
+    assert math.isnan(m.approach_diversity(["a", "b"], [True, False]))

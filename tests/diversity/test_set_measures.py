@@ -7,16 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.stats import energy_distance as energy_1d
 
 from polypath.core.errors import UserError
-from polypath.diversity import geometry as g
 from polypath.diversity import kernels as k
-from polypath.diversity import lexical as x
-from polypath.diversity import spectral as s
+from polypath.diversity import measures as m
 
 KERNEL = np.array([[1, 0.9, 0, 0], [0.9, 1, 0, 0], [0, 0, 1, 0.2], [0, 0, 0.2, 1.0]])
 ROWS = np.array([[1, 0], [0.8, 0.6], [0, 1.0]])
@@ -30,48 +26,48 @@ def test_vendi_of_a_kernel_with_weights_and_its_duals() -> None:
     """Blocks [[1,.9],[.9,1]] and [[1,.2],[.2,1]] have eigenvalues 1 +- .9 and 1 +- .2; over 4: .475 .025 .3 .2."""
     p = np.array([0.025, 0.2, 0.3, 0.475])
     assert (
-        s.vendi_of_kernel(KERNEL)
+        m.vendi_of_kernel(KERNEL)
         == pytest.approx(math.exp(-(p * np.log(p)).sum()))
         == pytest.approx(3.092286, abs=1e-6)
     )
-    assert s.vendi_of_kernel(KERNEL, weights=[4, 1, 2.5, 2.5]) == pytest.approx(3.002409, abs=1e-6)
+    assert m.vendi_of_kernel(KERNEL, weights=[4, 1, 2.5, 2.5]) == pytest.approx(3.002409, abs=1e-6)
     rows = random_rows()
     unit = k.unit_rows(rows)
     for q in (0.5, 1, 2, math.inf):
-        assert s.vendi(rows, q=q) == pytest.approx(s.vendi_of_kernel(unit @ unit.T, q=q))
+        assert m.vendi(rows, q=q) == pytest.approx(m.vendi_of_kernel(unit @ unit.T, q=q))
     for low, high in itertools.pairwise([0.1, 0.5, 1, 2, 5, math.inf]):
-        assert s.vendi(rows, q=low) >= s.vendi(rows, q=high)
+        assert m.vendi(rows, q=low) >= m.vendi(rows, q=high)
 
 
 def test_kernels_that_are_none() -> None:
     with pytest.warns(UserWarning, match="not positive semi-definite"):
-        assert 1 <= s.vendi_of_kernel([[1, 0.9, 0], [0.9, 1, 0.9], [0, 0.9, 1]]) <= 3
+        assert 1 <= m.vendi_of_kernel([[1, 0.9, 0], [0.9, 1, 0.9], [0, 0.9, 1]]) <= 3
     for bad, message in (([[1, 0.5], [0.2, 1]], "not symmetric"), ([[1, math.nan], [math.nan, 1]], "not finite")):
         with pytest.raises(UserError, match=message):
-            s.vendi_of_kernel(bad)
+            m.vendi_of_kernel(bad)
     with pytest.raises(UserError, match="2 numbers"):
-        s.vendi_of_kernel(np.eye(2), weights=[1, -1])
-    assert math.isnan(s.vendi_of_kernel(np.zeros((0, 0))))
+        m.vendi_of_kernel(np.eye(2), weights=[1, -1])
+    assert math.isnan(m.vendi_of_kernel(np.zeros((0, 0))))
 
 
 def test_quality_and_correct_vendi() -> None:
     """s = (1, .5, .8, 0) with the kernel above: mean .575 times 3.092286; the three of at least .5: 2.157300."""
     rows = np.linalg.cholesky(KERNEL)
-    assert s.vendi_quality(rows, [1, 0.5, 0.8, 0]) == pytest.approx(1.778064, abs=1e-6)
-    assert s.vendi_correct(rows, [True, True, True, False]) == pytest.approx(2.157300, abs=1e-6)
-    assert s.vendi_correct(rows, [False] * 4) == 0.0 and s.vendi_correct(rows, [True, *[False] * 3]) == pytest.approx(
+    assert m.vendi_quality(rows, [1, 0.5, 0.8, 0]) == pytest.approx(1.778064, abs=1e-6)
+    assert m.vendi_correct(rows, [True, True, True, False]) == pytest.approx(2.157300, abs=1e-6)
+    assert m.vendi_correct(rows, [False] * 4) == 0.0 and m.vendi_correct(rows, [True, *[False] * 3]) == pytest.approx(
         1.0
     )
 
 
 def test_channels_keep_the_length_of_rows() -> None:
-    assert s.effective_channels([[1, 0], [1, 0], [0, 1]]) == pytest.approx(1.889882, abs=1e-6)  # shares 2/3, 1/3
-    assert s.effective_channels([[3, 0], [0, 1]]) == pytest.approx(
+    assert m.effective_channels([[1, 0], [1, 0], [0, 1]]) == pytest.approx(1.889882, abs=1e-6)  # shares 2/3, 1/3
+    assert m.effective_channels([[3, 0], [0, 1]]) == pytest.approx(
         math.exp(-(0.9 * math.log(0.9) + 0.1 * math.log(0.1)))
     )
-    assert s.vendi([[3, 0], [0, 1]]) == pytest.approx(2.0) and math.isnan(s.effective_channels(np.zeros((2, 2))))
-    assert s.gradient_vendi([[0, 0], [3, 0], [0, 1]]) == pytest.approx(2.0) and math.isnan(
-        s.gradient_vendi(np.zeros((3, 2)))
+    assert m.vendi([[3, 0], [0, 1]]) == pytest.approx(2.0) and math.isnan(m.effective_channels(np.zeros((2, 2))))
+    assert m.gradient_vendi([[0, 0], [3, 0], [0, 1]]) == pytest.approx(2.0) and math.isnan(
+        m.gradient_vendi(np.zeros((3, 2)))
     )
 
 
@@ -79,12 +75,12 @@ def test_channels_keep_the_length_of_rows() -> None:
 def test_log_volume_from_either_side(n: int) -> None:
     unit = k.unit_rows(random_rows(n, 4))
     expected = np.linalg.slogdet(unit @ unit.T + 0.05 * np.eye(n))[1]
-    assert s.log_det(unit, ridge=0.05) == pytest.approx(expected)
-    assert s.log_det_distance(unit, ridge=0.05) == pytest.approx((n * math.log(1.05) - expected) / n)
-    assert s.log_det_distance(np.eye(4)) == pytest.approx(0.0)
+    assert m.log_det(unit, ridge=0.05) == pytest.approx(expected)
+    assert m.log_det_distance(unit, ridge=0.05) == pytest.approx((n * math.log(1.05) - expected) / n)
+    assert m.log_det_distance(np.eye(4)) == pytest.approx(0.0)
     with pytest.raises(UserError, match="without volume"):
-        s.log_det(random_rows(5, 4), ridge=0)
-    assert s.log_det([[1, 0], [1, 0]], ridge=0) == -math.inf
+        m.log_det(random_rows(5, 4), ridge=0)
+    assert m.log_det([[1, 0], [1, 0]], ridge=0) == -math.inf
 
 
 def test_distances_by_brute_force() -> None:
@@ -92,29 +88,29 @@ def test_distances_by_brute_force() -> None:
     unit = k.unit_rows(rows)
     distance = 1 - unit @ unit.T
     others = distance + np.diag([np.inf] * 12)
-    assert g.chamfer(rows) == pytest.approx(others.min(axis=1).mean())
-    assert g.chamfer(ROWS) == pytest.approx(0.266667, abs=1e-6) and g.order_parameter(ROWS) == pytest.approx(
+    assert m.chamfer(rows) == pytest.approx(others.min(axis=1).mean())
+    assert m.chamfer(ROWS) == pytest.approx(0.266667, abs=1e-6) and m.order_parameter(ROWS) == pytest.approx(
         0.802773, abs=1e-6
     )
     tree = minimum_spanning_tree(distance).sum() / 11
-    assert g.mst_span(rows) == pytest.approx(tree)
-    assert g.mst_span(np.ones((3, 2))) == pytest.approx(0.0, abs=1e-12)  # copies, whose edges scipy would drop
-    assert g.order_parameter([[1, 0], [-1, 0]]) == 0.0
+    assert m.mst_span(rows) == pytest.approx(tree)
+    assert m.mst_span(np.ones((3, 2))) == pytest.approx(0.0, abs=1e-12)  # copies, whose edges scipy would drop
+    assert m.order_parameter([[1, 0], [-1, 0]]) == 0.0
     assert (
-        math.isnan(g.chamfer([[1, 0]]))
-        and math.isnan(g.mst_span([[1, 0]]))
-        and math.isnan(g.order_parameter(np.zeros((0, 2))))
+        math.isnan(m.chamfer([[1, 0]]))
+        and math.isnan(m.mst_span([[1, 0]]))
+        and math.isnan(m.order_parameter(np.zeros((0, 2))))
     )
-    assert math.isnan(g.diversity_coefficient(rows[:2])) and g.diversity_coefficient(rows) == g.pairwise_cosine(rows)
+    assert math.isnan(m.diversity_coefficient(rows[:2])) and m.diversity_coefficient(rows) == m.pairwise_cosine(rows)
 
 
 def test_novelty_and_coverage_against_a_reference() -> None:
     reference = np.array([[0.0], [1.0], [2.0], [10.0]])
-    assert g.knn_novelty([[0.5]], reference, k=2) == pytest.approx(0.5)
-    assert g.knn_novelty([[0.5], [0.6]], reference[:0], k=5) == pytest.approx(0.1)  # fewer than k: all of them
+    assert m.knn_novelty([[0.5]], reference, k=2) == pytest.approx(0.5)
+    assert m.knn_novelty([[0.5], [0.6]], reference[:0], k=5) == pytest.approx(0.1)  # fewer than k: all of them
     # Balls to the nearest other: radii 1, 1, 1, 8. An item at 2.5 is in the balls of 2 and of 10.
-    assert g.coverage_knn([[2.5]], reference, k=1) == 0.5
-    assert math.isnan(g.coverage_knn([[2.5]], reference, k=4)) and math.isnan(g.knn_novelty([[1.0]], reference[:0]))
+    assert m.coverage_knn([[2.5]], reference, k=1) == 0.5
+    assert math.isnan(m.coverage_knn([[2.5]], reference, k=4)) and math.isnan(m.knn_novelty([[1.0]], reference[:0]))
 
 
 def test_two_sample_distances() -> None:
@@ -125,20 +121,20 @@ def test_two_sample_distances() -> None:
 
     within = [np.mean([kernel(u, v) for u, v in itertools.permutations(rows, 2)]) for rows in (a, b)]
     across = np.mean([kernel(u, v) for u in a for v in b])
-    assert g.mmd(a, b, bandwidth=1.0) == pytest.approx(sum(within) - 2 * across)
-    assert abs(g.mmd(a, random_rows(4000, 2, seed=9)[:400], bandwidth=1.0)) < 0.05  # near 0, and may be below it
+    assert m.mmd(a, b, bandwidth=1.0) == pytest.approx(sum(within) - 2 * across)
+    assert abs(m.mmd(a, random_rows(4000, 2, seed=9)[:400], bandwidth=1.0)) < 0.05  # near 0, and may be below it
     # scipy's one-dimensional distance squared is 2E|x-y| - E|x-x'| - E|y-y'| with self pairs
     u, v = a[:, :1], b[:, :1]
     biased = 2 * np.abs(u - v.T).mean() - np.abs(u - u.T).mean() - np.abs(v - v.T).mean()
     assert energy_1d(u[:, 0], v[:, 0]) ** 2 == pytest.approx(biased)
     spread_u, spread_v = np.abs(u - u.T).sum() / (30 * 29), np.abs(v - v.T).sum() / (40 * 39)
-    assert g.energy_distance(u, v) == pytest.approx(2 * np.abs(u - v.T).mean() - spread_u - spread_v)
+    assert m.energy_distance(u, v) == pytest.approx(2 * np.abs(u - v.T).mean() - spread_u - spread_v)
 
 
 @pytest.mark.parametrize("with_self", [True, False])
 def test_novel_sum_row_by_row(with_self: bool) -> None:
-    assert g.novel_sum(ROWS, density=[1, 2, 1]) == pytest.approx(0.260606, abs=1e-6)
-    assert g.novel_sum(ROWS, density=[1, 2, 1], with_self=False) == pytest.approx(0.533333, abs=1e-6)
+    assert m.novel_sum(ROWS, density=[1, 2, 1]) == pytest.approx(0.260606, abs=1e-6)
+    assert m.novel_sum(ROWS, density=[1, 2, 1], with_self=False) == pytest.approx(0.533333, abs=1e-6)
     rows = k.unit_rows(random_rows(15, 3))
     values = []
     for i, row in enumerate(rows):
@@ -147,105 +143,57 @@ def test_novel_sum_row_by_row(with_self: bool) -> None:
         distances = sorted(1 - float(row @ other) for j, other in enumerate(rows) if with_self or j != i)
         weights = 1 / np.arange(1, len(distances) + 1)
         values.append(sigma * (weights @ np.maximum(distances, 0)) / weights.sum())
-    assert g.novel_sum(rows, with_self=with_self) == pytest.approx(np.mean(values), rel=1e-6)
+    assert m.novel_sum(rows, with_self=with_self) == pytest.approx(np.mean(values), rel=1e-6)
 
 
 def test_yield_and_utility() -> None:
     """q = (.9, .8, .7, .3), similarities .9 (0,1), .2 (0,2), .1 (1,2): at .5 and .6 the largest set is {0, 2}."""
     kernel = np.array([[1, 0.9, 0.2], [0.9, 1, 0.1], [0.2, 0.1, 1]])
-    assert g.largest_compatible(kernel, 0.6) == [0, 2]
+    assert m.largest_compatible(kernel, 0.6) == [0, 2]
     rows = np.vstack([np.linalg.cholesky(kernel), [[0.0, 0.0, 1.0]]])
-    assert g.yield_size(rows, [0.9, 0.8, 0.7, 0.3], quality=0.5, similarity=0.6) == 2
-    assert g.yield_size(rows, [0.1] * 4) == 0
+    assert m.yield_size(rows, [0.9, 0.8, 0.7, 0.3], quality=0.5, similarity=0.6) == 2
+    assert m.yield_size(rows, [0.1] * 4) == 0
     with pytest.raises(UserError, match="61 good items"):
-        g.yield_size(np.ones((61, 2)), [1.0] * 61)
-    assert g.creative_utility([[1, 0], [0, 1], [1, 0]], [0.9, 0.5, 0.8]) == pytest.approx(1.4)
+        m.yield_size(np.ones((61, 2)), [1.0] * 61)
+    assert m.creative_utility([[1, 0], [0, 1], [1, 0]], [0.9, 0.5, 0.8]) == pytest.approx(1.4)
 
 
 def test_words() -> None:
-    assert x.self_repetition(["a b", "a b", "c d"], n=2) == pytest.approx(2 * math.log(2) / 3)
+    assert m.self_repetition(["a b", "a b", "c d"], n=2) == pytest.approx(2 * math.log(2) / 3)
     # LCS of "a b c" and "a c" is 2 of 3 + 2 tokens
-    assert x.rouge_l(["a b c", "a c"]) == pytest.approx(0.8) and x.rouge_l(["", ""]) == 1.0
-    assert math.isnan(x.rouge_l(["a"])) and x.entropy_corrected("aabb") == pytest.approx(math.log(2) + 1 / 8)
+    assert m.rouge_l(["a b c", "a c"]) == pytest.approx(0.8) and m.rouge_l(["", ""]) == 1.0
+    assert math.isnan(m.rouge_l(["a"])) and m.entropy_corrected("aabb") == pytest.approx(math.log(2) + 1 / 8)
     # "a b": two words, one pair; nothing longer
-    assert x.prompt_diversity(["a b"]) == pytest.approx(math.log(3) + math.log(2))
-
-
-@given(st.lists(st.text(alphabet="ab ", max_size=12), min_size=2, max_size=5))
-def test_rouge_by_dynamic_programming(texts: list[str]) -> None:
-    def lcs(a: list[str], b: list[str]) -> int:
-        table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
-        for i, j in itertools.product(range(len(a)), range(len(b))):
-            table[i + 1][j + 1] = table[i][j] + 1 if a[i] == b[j] else max(table[i][j + 1], table[i + 1][j])
-        return table[-1][-1]
-
-    words = [x.tokens(text) for text in texts]
-    pairs = [2 * lcs(a, b) / (len(a) + len(b)) if a or b else 1.0 for a, b in itertools.permutations(words, 2)]
-    assert x.rouge_l(texts) == pytest.approx(np.mean(pairs))
-
-
-def test_routes() -> None:
-    a = "Let x be the sum. Then 2x = 6. Solve the equation. Check it: fine."
-    assert x.route(a) == "DKQV" and x.route("") == "" and x.route("xyz. Xyz again.") == "o"
-    assert x.route("Step 1 Compute a = b\nStep 2 Compute b = c") == "K"  # runs are one symbol: length earns nothing
-    assert x.distinct_routes([a, a, "Check it."]) == 2
-    # LCS("DKQV", "V") = 1 of the longer 4
-    assert x.route_diversity([a, "Check it."]) == pytest.approx(0.75) and x.route_diversity(["", ""]) == 0.0
+    assert m.prompt_diversity(["a b"]) == pytest.approx(math.log(3) + math.log(2))
 
 
 def test_reasoning_paths() -> None:
     a, b = [[1, 0], [0, 1]], [[1, 0], [0.6, 0.8], [-1, 0]]
-    assert x.path_divergence(a, b) == pytest.approx(0.1)  # nearest: itself, and (.6, .8) at .2
-    assert x.path_divergence(np.zeros((0, 2)), np.zeros((0, 2))) == 0 and x.path_divergence(a, np.zeros((0, 2))) == 1
-    assert x.reasoning_path_divergence([a, a]) == pytest.approx(0) and math.isnan(x.reasoning_path_divergence([a]))
+    assert k.path_divergence(a, b) == pytest.approx(0.1)  # nearest: itself, and (.6, .8) at .2
+    assert k.path_divergence(np.zeros((0, 2)), np.zeros((0, 2))) == 0 and k.path_divergence(a, np.zeros((0, 2))) == 1
+    assert m.reasoning_path_divergence([a, a]) == pytest.approx(0) and math.isnan(m.reasoning_path_divergence([a]))
 
 
 def test_coverage_attributes_and_values() -> None:
-    assert x.coverage(["a", "b", "z"], {"a", "b", "c", "d"}) == 0.5
-    assert x.feature_coverage([{1, 2}, {2, 3}], {2, 3, 4}) == pytest.approx(2 / 3)
-    for empty in (lambda: x.coverage(["a"], set()), lambda: x.feature_coverage([{1}], set())):
+    assert m.coverage(["a", "b", "z"], {"a", "b", "c", "d"}) == 0.5
+    assert m.feature_coverage([{1, 2}, {2, 3}], {2, 3, 4}) == pytest.approx(2 / 3)
+    for empty in (lambda: m.coverage(["a"], set()), lambda: m.feature_coverage([{1}], set())):
         with pytest.raises(UserError, match="known"):
             empty()
     p = 1 / 50
-    assert x.attribute_entropy([["round"]] * 49 + [["square"]], categories=[2]) == pytest.approx(
+    assert m.attribute_entropy([["round"]] * 49 + [["square"]], categories=[2]) == pytest.approx(
         -(p * math.log(p) + (1 - p) * math.log(1 - p)) / math.log(2)
     )
     with pytest.raises(UserError, match="categories"):
-        x.attribute_entropy([["a", "b"]], categories=[2])
+        m.attribute_entropy([["a", "b"]], categories=[2])
     # sqrt(9)/sqrt(18) twice and sqrt(18)/sqrt(18)
     ratings = [[1, 4], [4, 4], [1, 1]]
-    assert x.value_diversity(ratings, options=[4, 4]) == pytest.approx((2 / math.sqrt(2) + 1) / 3)
-    assert x.value_span(ratings, options=[4, 4]) == pytest.approx(1 / math.sqrt(2))
-    assert math.isnan(x.value_diversity([[1, math.nan], [math.nan, 1]], options=[4, 4]))
-    assert x.value_diversity([[1, math.nan], [4, 1]], options=[4, 4]) == pytest.approx(1.0)
-
-
-def test_approaches_by_majority_of_orders() -> None:
-    def judge(texts: list[str]) -> list[str]:
-        return [text[0] if texts[0] != "b1" else "same" for text in texts]  # wrong when it sees b1 first
-
-    assert x.approaches(["a1", "b1", "a2"], judge, orders=3) == [0, 1, 0]
-    assert x.approaches([], judge) == []
-    with pytest.raises(ValueError, match="1 of 2"):
-        x.approaches(["a", "b"], lambda texts: ["x"])
+    assert m.value_diversity(ratings, options=[4, 4]) == pytest.approx((2 / math.sqrt(2) + 1) / 3)
+    assert m.value_span(ratings, options=[4, 4]) == pytest.approx(1 / math.sqrt(2))
+    assert math.isnan(m.value_diversity([[1, math.nan], [math.nan, 1]], options=[4, 4]))
+    assert m.value_diversity([[1, math.nan], [4, 1]], options=[4, 4]) == pytest.approx(1.0)
 
 
 def test_measures_that_disagree_say_so() -> None:
-    found = x.rank_correlations({"a": [1, 2, 3, 4], "b": [4, 3, 2, 1], "c": [1, 1, 1, 1], "d": [1, math.nan, 9, 12]})
+    found = m.rank_correlations({"a": [1, 2, 3, 4], "b": [4, 3, 2, 1], "c": [1, 1, 1, 1], "d": [1, math.nan, 9, 12]})
     assert found["a", "b"] == pytest.approx(-1) and math.isnan(found["a", "c"]) and found["a", "d"] == pytest.approx(1)
-
-
-def test_kernel_algebra() -> None:
-    rows = random_rows(5, 3)
-    gram = k.unit_rows(rows) @ k.unit_rows(rows).T
-    assert np.allclose(k.rbf(rows, bandwidth=2.0)[0, 1], math.exp(-((rows[0] - rows[1]) ** 2).sum() / 8))
-    assert np.allclose(k.inverse_distance(rows)[0, 1], 1 / (1 + np.linalg.norm(rows[0] - rows[1])))
-    assert k.same_label(["a", None, "a", None]).tolist() == [[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
-    assert k.jaccard([{1, 2}, {2, 3}, set()])[0].tolist() == [1, 1 / 3, 0] and k.jaccard([set(), set()])[0, 1] == 1
-    assert np.allclose(k.product(gram, gram), gram**2)
-    assert np.allclose(k.weighted_sum([gram, np.eye(5)], [0.5, 2]), gram / 2 + 2 * np.eye(5))
-    assert np.allclose(k.scale_by_quality(gram, [2] * 5), 4 * gram)
-    spd = gram + 0.5 * np.eye(5)
-    mean = k.log_euclidean_mean([spd, np.eye(5) * 2])
-    logs = (np.linalg.slogdet(spd)[1] + 5 * math.log(2)) / 2
-    assert np.linalg.slogdet(mean)[1] == pytest.approx(logs, abs=1e-4)  # log-volumes average

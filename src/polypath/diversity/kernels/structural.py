@@ -1,0 +1,142 @@
+"""Kernels of labels, sets, sequences and lists of reasoning steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from polypath.core.errors import missing_extra
+from polypath.core.registry import register
+from polypath.diversity.kernels.vector import unit_rows
+from polypath.diversity.kernels.view import Index, Kernel, Matrix
+
+LAST_CHARACTER = 0x10FFFF
+
+
+@register("kernel", "label", returns="similarity")
+def label_kernel(labels: Sequence[Hashable]) -> Kernel:
+    """1 for equal labels, else 0; an item with the label None equals only itself.
+
+    >>> label_kernel(["a", "b", "a", None, None]).rows([0, 3]).tolist()
+    [[1.0, 0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0, 0.0]]
+    """
+    names: dict[Hashable, int] = {}
+    for i, label in enumerate(labels):
+        names.setdefault((i,) if label is None else (label, "label"), len(names))
+    codes = np.array([names[(i,) if label is None else (label, "label")] for i, label in enumerate(labels)], dtype=int)
+
+    def block_of(i: Index, j: Index) -> Matrix:
+        return (codes[i][:, None] == codes[j][None, :]).astype(float)
+
+    def factor(index: Index) -> Matrix:
+        return (codes[index][:, None] == np.arange(len(names))).astype(float)
+
+    return Kernel(block_of, np.ones(len(codes)), "label", factor, len(names))
+
+
+@register("kernel", "jaccard", returns="similarity")
+def jaccard_kernel(sets: Sequence[AbstractSet[Hashable]]) -> Kernel:
+    """|A and B| / |A or B| of sets (n-grams, AST nodes, equations); two empty sets are equal.
+
+    >>> jaccard_kernel([{"a", "b"}, {"b", "c"}, set()]).rows([0]).round(3).tolist()
+    [[1.0, 0.333, 0.0]]
+    """
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError:
+        raise missing_extra("kernel jaccard", "scipy", "measure") from None
+    names: dict[Hashable, int] = {}
+    columns = [names.setdefault(element, len(names)) for one in sets for element in one]
+    sizes = np.array([len(one) for one in sets], dtype=float)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+    members = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(sets), max(1, len(names))))
+
+    def block_of(i: Index, j: Index) -> Matrix:
+        shared = (members[i] @ members[j].T).toarray()
+        union = sizes[i][:, None] + sizes[j][None, :] - shared
+        return np.where(union == 0, 1.0, shared / np.where(union == 0, 1.0, union))
+
+    return Kernel(block_of, np.ones(len(sets)), "jaccard")
+
+
+@register("kernel", "lcs", returns="similarity")
+def lcs_kernel(sequences: Sequence[Sequence[Hashable]]) -> Kernel:
+    """Longest common subsequence divided by the longer length; two empty sequences are equal. Not a PSD kernel.
+
+    `sequences` may be strings (compared by character) or lists of tokens or symbols.
+
+    >>> lcs_kernel(["DSVC", "DVC"]).rows([0]).tolist()
+    [[1.0, 0.75]]
+    """
+    texts = as_strings(sequences)
+    compare = _cdist("LCSseq")
+
+    def block_of(i: Index, j: Index) -> Matrix:
+        return np.asarray(compare(_pick(texts, i), _pick(texts, j)), dtype=float)
+
+    return Kernel(block_of, np.ones(len(texts)), "lcs", is_psd=False)
+
+
+def rouge_l_block(a: Sequence[str], b: Sequence[str]) -> Matrix:
+    """ROUGE-L F1, 2 LCS / (|a| + |b|), of strings in which a character stands for a token (see `as_strings`)."""
+    return np.asarray(_cdist("Indel")(a, b), dtype=float)
+
+
+def path_divergence(a: ArrayLike, b: ArrayLike) -> float:
+    """Reasoning path divergence (arXiv:2510.26122): how far the steps of the shorter list are from the other's.
+
+    The mean over the steps of the shorter list (the first if equal) of the cosine distance to the nearest step of the
+    other. Shapes: (s, d), (t, d). Two empty lists have 0, one empty list 1.
+
+    >>> round(path_divergence([[1, 0], [0, 1]], [[1, 0], [0.6, 0.8], [-1, 0]]), 6)
+    0.1
+    """
+    shorter, longer = sorted([unit_rows(a, "steps"), unit_rows(b, "steps")], key=len)
+    if len(shorter) == 0:
+        return float(len(longer) > 0)
+    return float(np.maximum(1.0 - (shorter @ longer.T).max(axis=1), 0.0).mean())
+
+
+@register("kernel", "rpd", returns="similarity", paper="arXiv:2510.26122 [0.91]")
+def rpd_kernel(steps: Sequence[ArrayLike]) -> Kernel:
+    """1 - reasoning path divergence of lists of step embeddings; the larger of both directions counts. Not PSD."""
+    every = np.arange(len(steps))
+
+    def block_of(i: Index, j: Index) -> Matrix:
+        pairs = [
+            [max(path_divergence(steps[x], steps[y]), path_divergence(steps[y], steps[x])) for y in every[j]]
+            for x in every[i]
+        ]
+        return 1.0 - np.array(pairs, dtype=float).reshape(len(every[i]), len(every[j]))
+
+    return Kernel(block_of, np.ones(len(steps)), "rpd", is_psd=False)
+
+
+def as_strings(sequences: Sequence[Sequence[Hashable]]) -> list[str]:
+    """Each sequence as a string in which every character stands for one token, for routines that compare strings.
+
+    >>> [len(s) for s in as_strings([["to", "be"], ["be"], "xyz"])]
+    [2, 1, 3]
+    """
+    names: dict[Hashable, int] = {}
+    codes = [[names.setdefault(token, len(names)) for token in sequence] for sequence in sequences]
+    if len(names) > LAST_CHARACTER:
+        raise ValueError(f"{len(names)} different tokens; at most {LAST_CHARACTER} can be told apart")
+    return ["".join(map(chr, code)) for code in codes]
+
+
+def _cdist(scorer: str) -> Callable[[Sequence[str], Sequence[str]], Any]:
+    try:
+        from rapidfuzz import distance, process
+    except ImportError:
+        raise missing_extra("longest common subsequences", "rapidfuzz", "measure") from None
+    similarity = getattr(distance, scorer).normalized_similarity
+    return lambda a, b: process.cdist(a, b, scorer=similarity, dtype=np.float64)
+
+
+def _pick(texts: list[str], index: Index) -> list[str]:
+    return texts[index] if isinstance(index, slice) else [texts[i] for i in index]

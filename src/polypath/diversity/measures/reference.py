@@ -1,0 +1,101 @@
+"""Measures of a set against a reference set: what of the reference it reaches, and how far it stays away."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from polypath.core.errors import UserError
+from polypath.core.registry import register
+from polypath.diversity.kernels.vector import given_rows, median_distance, pair_of_rows, squared_distances
+from polypath.diversity.kernels.view import BLOCK, Matrix
+from polypath.diversity.measures.traits import INVARIANT, MORE
+
+NAMES = ("embeddings", "reference")
+
+
+@register("measure", "coverage_knn", paper="arXiv:2002.09797", traits={INVARIANT, MORE})
+def coverage_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> float:
+    """Share of reference points that have an item inside the ball to their `k`-th nearest reference neighbour.
+
+    Euclidean distances. Compare sets of equal size. NaN for no items or for fewer than k + 1 reference points.
+    """
+    inside = _inside_balls(reference, embeddings, k, NAMES[::-1])
+    return float(inside.any(axis=1).mean()) if inside is not None else math.nan
+
+
+@register("measure", "density_knn", paper="arXiv:2002.09797", traits={INVARIANT})
+def density_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> float:
+    """Mean number of reference balls (as in `coverage_knn`) that hold an item, divided by `k`.
+
+    Above 1 in dense regions. High for items in typical places: fidelity, not diversity. NaN as in `coverage_knn`.
+    """
+    inside = _inside_balls(reference, embeddings, k, NAMES[::-1])
+    return float(inside.sum(axis=0).mean()) / k if inside is not None else math.nan
+
+
+@register("measure", "recall_knn", paper="arXiv:1904.06991", traits={INVARIANT})
+def recall_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> float:
+    """Share of reference points inside the ball of some item, to that item's `k`-th nearest other item.
+
+    One outlier with a large ball can cover much. NaN for no reference points or for fewer than k + 1 items.
+    """
+    inside = _inside_balls(embeddings, reference, k, NAMES)
+    return float(inside.any(axis=0).mean()) if inside is not None else math.nan
+
+
+@register("measure", "mmd", paper="Gretton et al. 2012", traits={INVARIANT})
+def mmd(embeddings: ArrayLike, reference: ArrayLike, *, bandwidth: float | None = None) -> float:
+    """Unbiased squared maximum mean discrepancy with an RBF kernel; may be slightly negative. NaN for n or m < 2.
+
+    k = exp(-d^2 / (2 bandwidth^2)), by default with the median distance within the reference, among at most 1000 evenly
+    spaced points. Raises UserError for a bandwidth of 0.
+    """
+    rows, known = pair_of_rows(embeddings, reference)
+    if min(len(rows), len(known)) < 2:
+        return math.nan
+    width = median_distance(known) if bandwidth is None else float(bandwidth)
+    if not width > 0:
+        raise UserError("measure mmd", f"the bandwidth is {width:g}", "Give a positive bandwidth.")
+    return _two_sample(rows, known, lambda squares: np.exp(squares / (-2 * width**2)))
+
+
+@register("measure", "energy_distance", paper="Szekely and Rizzo 2013", traits={INVARIANT})
+def energy_distance(embeddings: ArrayLike, reference: ArrayLike) -> float:
+    """2 E|x - y| - E|x - x'| - E|y - y'| over Euclidean distances, unbiased (no self pairs). NaN for n or m < 2."""
+    rows, known = pair_of_rows(embeddings, reference)
+    if min(len(rows), len(known)) < 2:
+        return math.nan
+    return _two_sample(rows, known, lambda squares: -np.sqrt(squares))
+
+
+def _two_sample(rows: NDArray[Any], known: NDArray[Any], kernel: Callable[[Matrix], Matrix]) -> float:
+    """E k(x, x') + E k(y, y') - 2 E k(x, y) without self pairs, k a function of squared distances."""
+
+    def total(a: NDArray[Any], b: NDArray[Any]) -> float:
+        blocks = (a[start : start + BLOCK] for start in range(0, len(a), BLOCK))
+        return sum(float(kernel(squared_distances(one, b)).sum()) for one in blocks)
+
+    n, m = len(rows), len(known)
+    itself = float(kernel(np.zeros(1))[0])
+    within = (total(rows, rows) - n * itself) / (n * (n - 1)) + (total(known, known) - m * itself) / (m * (m - 1))
+    return within - 2 * total(rows, known) / (n * m)
+
+
+def _inside_balls(centres: ArrayLike, points: ArrayLike, k: int, names: tuple[str, str]) -> NDArray[np.bool_] | None:
+    """bool (centres, points): inside the ball of each centre to its k-th nearest other centre; None if undefined."""
+    a, b = given_rows(centres, names[0], zeros=True), given_rows(points, names[1], zeros=True)
+    if k < 1:
+        raise UserError("k", f"is {k}", "Give at least one neighbour.")
+    if len(a) <= k or len(b) == 0:
+        return None
+    inside = np.empty((len(a), len(b)), dtype=bool)
+    for start in range(0, len(a), BLOCK):
+        part = slice(start, min(start + BLOCK, len(a)))
+        radius = np.partition(squared_distances(a[part], a), k, axis=1)[:, k]  # position 0 is the centre itself
+        inside[part] = squared_distances(a[part], b) <= radius[:, None]
+    return inside

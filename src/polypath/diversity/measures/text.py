@@ -1,0 +1,150 @@
+"""Lexical measures of a set of texts. Tokens are those of `features.tokens`; n-grams never cross from text to text."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from polypath.core.registry import register
+from polypath.core.seeds import derive
+from polypath.diversity.features import tokens
+from polypath.diversity.kernels.structural import as_strings, rouge_l_block
+from polypath.diversity.measures.traits import INVARIANT, LESS, MORE
+
+PAIR_BLOCK = 512  # texts compared with all others at once
+
+
+@register("measure", "distinct_n", paper="arXiv:1510.03055", traits={INVARIANT, MORE})
+def distinct_n(texts: Sequence[str], *, n: int = 2) -> float:
+    """Unique n-grams divided by all n-grams of the pooled texts, in (0, 1]; it falls with length.
+
+    NaN when no text has n tokens.
+
+    >>> round(distinct_n(["the cat sat on the mat", "the cat sat on a mat", "dogs run fast in the park"], n=1), 6)
+    0.611111
+    """
+    return _distinct(_pooled(texts, [n])[0])
+
+
+@register("measure", "ngram_diversity", paper="arXiv:2306.05871", traits={INVARIANT, MORE})
+def ngram_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
+    """The sum of `distinct_n` for n = 1..largest, in (0, largest]. NaN when no text has `largest` tokens."""
+    return sum(map(_distinct, _pooled(texts, range(1, largest + 1))))
+
+
+@register("measure", "prompt_diversity", paper="[1.93]", traits={INVARIANT, MORE})
+def prompt_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
+    """Sum over n = 1..largest of log(1 + distinct n-grams of all texts), meant for a set of prompts.
+
+    Reconstructed: known is that the published score is made of n-grams and grows linearly with the final reward of
+    training. It grows with the number of prompts, slowly. NaN for no texts.
+
+    >>> round(prompt_diversity(["a b", "a c"], largest=2), 6)  # 3 words, 2 pairs: log 4 + log 3
+    2.484907
+    """
+    if not len(texts):
+        return math.nan
+    return sum(math.log1p(len(set(pool))) for pool in _pooled(texts, range(1, largest + 1)))
+
+
+@register("measure", "self_repetition", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
+def self_repetition(texts: Sequence[str], *, n: int = 4) -> float:
+    """Mean over texts of log(1 + how many other texts share an n-gram with it, added over its distinct n-grams).
+
+    0 when no n-gram occurs in two texts. NaN for fewer than two texts.
+
+    >>> round(self_repetition(["a b c", "a b d", "x y z"], n=2), 6)  # log 2, log 2, 0
+    0.462098
+    """
+    if not len(texts):
+        return math.nan
+    sets = [set(_grams(tokens(text), n)) for text in texts]
+    frequency = Counter(gram for one in sets for gram in one)
+    return float(np.mean([math.log1p(sum(frequency[gram] - 1 for gram in one)) for one in sets]))
+
+
+@register("measure", "compression_ratio", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
+def compression_ratio(texts: Sequence[str], *, level: int = 9) -> float:
+    """Bytes of the joined texts divided by their zlib-compressed bytes. NaN without text.
+
+    The texts are ordered by hash, so that their order has no influence; the size of the set has.
+    """
+    encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+    blocks = sorted(encoded, key=lambda block: hashlib.blake2b(block).digest())
+    raw = b"\n".join(blocks)
+    return len(raw) / len(zlib.compress(raw, level)) if any(blocks) else math.nan
+
+
+@register("measure", "rouge_l", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
+def rouge_l(texts: Sequence[str], *, most: int = 3000) -> float:
+    """Homogenisation: mean ROUGE-L F1, 2 LCS / (|a| + |b|), over all pairs of different texts, in [0, 1].
+
+    Two empty texts are equal (1). All pairs cost O(n^2): of more than `most` texts, that many are drawn (seed 0) from
+    the texts in sorted order. NaN for fewer than two texts.
+
+    >>> round(rouge_l(["a b c", "a c", "x"]), 6)  # 4/5, 0, 0
+    0.266667
+    """
+    if len(texts) < 2:
+        return math.nan
+    if len(texts) > most:
+        chosen = np.random.default_rng(derive(0, "rouge_l")).choice(len(texts), size=most, replace=False)
+        ordered = sorted(texts)
+        texts = [ordered[i] for i in chosen]
+    strings = as_strings([tokens(text) for text in texts])
+    total = 0.0
+    for start in range(0, len(strings), PAIR_BLOCK):
+        block = strings[start : start + PAIR_BLOCK]
+        within = rouge_l_block(block, block)
+        total += float(within.sum()) - len(block)  # a text with itself is 1 and no pair
+        if start + PAIR_BLOCK < len(strings):
+            total += 2 * float(rouge_l_block(block, strings[start + PAIR_BLOCK :]).sum())
+    return total / (len(texts) * (len(texts) - 1))
+
+
+@register("measure", "mtld", paper="doi:10.3758/BRM.42.2.381", traits={INVARIANT, MORE})
+def mtld(texts: Sequence[str], *, threshold: float = 0.72) -> float:
+    """Mean over texts of MTLD: the mean length of stretches that keep the type-token ratio above `threshold`.
+
+    Forwards and backwards, with partial stretches at the end. Unlike distinct-n it depends little on length, but a text
+    of fewer than 50 tokens is unstable. Measures variety inside texts, not between them. Texts without tokens are left
+    out; NaN when none is left, or for a text that never repeats a word.
+    """
+    values = [_mtld(words, threshold) for words in map(tokens, texts) if words]
+    return float(np.mean(values)) if values else math.nan
+
+
+def _mtld(words: Sequence[str], threshold: float) -> float:
+    return (_stretch(words, threshold) + _stretch(words[::-1], threshold)) / 2
+
+
+def _stretch(words: Sequence[str], threshold: float) -> float:
+    factors, seen, length = 0.0, set(), 0
+    for word in words:
+        seen.add(word)
+        length += 1
+        if len(seen) / length <= threshold:
+            factors, seen, length = factors + 1, set(), 0
+    if length:
+        factors += (1 - len(seen) / length) / (1 - threshold)
+    return len(words) / factors if factors else math.nan
+
+
+def _pooled(texts: Sequence[str], orders: Sequence[int]) -> list[list[tuple[str, ...]]]:
+    """For each order, all n-grams of all texts with their repetitions."""
+    words = [tokens(text) for text in texts]
+    return [[gram for one in words for gram in _grams(one, n)] for n in orders]
+
+
+def _distinct(pool: Sequence[tuple[str, ...]]) -> float:
+    return len(set(pool)) / len(pool) if pool else math.nan
+
+
+def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """All n-grams with their repetitions."""
+    return list(zip(*(words[start:] for start in range(n)), strict=False))

@@ -1,0 +1,95 @@
+"""Every registered measure keeps what it declares, and has no value for an empty set."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from polypath.core import registry
+from polypath.core.errors import UserError
+from polypath.diversity import measures as m
+
+WORDS = ["let", "substitute", "thus", "bound", "solve for", "simplify"]
+PER_SET = {"reference", "known"}
+NUMBER = 6
+FOUND = ("coverage", "feature_coverage")  # nothing finds nothing: 0 is what it is
+
+
+def arguments(data):
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(NUMBER, 3))
+    made = {
+        "texts": ["\n\n".join(rng.choice(WORDS, size=8)) for _ in range(NUMBER)],
+        "labels": list("aabcbc"),
+        "approaches": list("aabcbc"),
+        "correct": [True] * NUMBER,
+        "rewards": np.ones(NUMBER),
+        "embeddings": rows,
+        "similarity": np.exp(-((rows[:, None] - rows) ** 2).sum(axis=-1)),
+        "reference": rng.normal(size=(12, 3)),
+        "known": {*range(20), *"abcd"},
+        "attributes": [{"shape": "ab"[i % 2]} for i in range(NUMBER)],
+        "steps": list(rng.normal(size=(NUMBER, 2, 3))),
+        "gradients": rows,
+        "features": [{i, i + 1} for i in range(NUMBER)],
+        "outcomes": np.array([[int(bit) for bit in f"{i + 9:06b}"] for i in range(NUMBER)]),
+        "ratings": rng.integers(1, 5, size=(NUMBER, 4)).astype(float),
+    }
+    return {name: made[name] for name in data}
+
+
+def chosen(data, index):
+    """The items of `index`, with repetitions; what belongs to the whole set stays."""
+
+    def take(name, values):
+        if name in PER_SET:
+            return values
+        if name == "similarity":
+            return values[np.ix_(index, index)]
+        return values[index] if isinstance(values, np.ndarray) else [values[i] for i in index]
+
+    return {name: take(name, values) for name, values in data.items()}
+
+
+def own_measures():
+    return [e for e in registry.entries("measure") if e.target.startswith("polypath.diversity.measures.")]
+
+
+def test_the_measures_are_registered_and_importable_from_the_package():
+    assert len(own_measures()) > 40
+    for entry in own_measures():
+        assert registry.get("measure", entry.name) is getattr(m, entry.target.split(":")[1])
+
+
+@pytest.mark.parametrize("entry", own_measures(), ids=lambda entry: entry.name)
+def test_declared_traits_and_the_empty_set(entry):
+    function, data = registry.get("measure", entry.name), arguments(entry.data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        value = function(**data)
+        shuffled = function(**chosen(data, [4, 0, 5, 2, 1, 3]))
+        same = function(**chosen(data, [0] * NUMBER))
+    assert math.isfinite(value)
+    if "permutation_invariant" in entry.traits:
+        assert shuffled == pytest.approx(value, rel=1e-9, abs=1e-12)
+    if "more_is_diverse" in entry.traits:
+        assert same < value
+    if "less_is_diverse" in entry.traits:
+        assert same > value
+    assert not {"more_is_diverse", "less_is_diverse"} <= set(entry.traits)
+    empty = function(**chosen(data, []))
+    assert empty == 0.0 if entry.name in FOUND else math.isnan(empty)
+
+
+@pytest.mark.parametrize("entry", [e for e in own_measures() if "embeddings" in e.data], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_an_embedding_that_is_not_finite_is_named(entry, bad):
+    data = arguments(entry.data)
+    data["embeddings"][3, 1] = bad
+    with pytest.raises(UserError, match=r"embeddings\[3\]: is not finite"):
+        registry.get("measure", entry.name)(**data)
+
+
+def test_a_judges_measure_is_for_evaluation_only():
+    assert "evaluation_only" in registry.entry("measure", "approach_diversity").traits
