@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from polypath.diversity.kernels import cosine
 
 TOKENS = 3
-TEXTUAL = ("texts", "answers", "reference", "spans")
+TEXTUAL = ("texts", "answers", "prompts", "reference", "spans")
 
 
 @st.composite
@@ -49,6 +49,11 @@ def fill(rewards: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
         "steps": rng.integers(1, 6, n).astype(float),
         **structure(n, rng),
         "success": rng.integers(0, 2, (n, 3)).astype(float),
+        "prompts": [f"p{rng.integers(1 << 30)}"] * n,
+        "candidate_rewards": rng.integers(0, 3, (n, 2, 2)) / 2.0,
+        "candidate_embeddings": rng.integers(1, 3, (n, 2, 2)).astype(float),
+        "beliefs": np.stack([np.full((n, 2), 0.5), np.eye(2)[rng.integers(0, 2, n)]], axis=1),
+        "curiosity": rng.random((n, TOKENS)),
     }
 
 

@@ -49,7 +49,11 @@ def test_a_method_names_its_paper_choices_and_known_traits(name):
 
 
 # Knobs without which a method has nothing to do on tiny groups
-KNOBS = {"dapo": {"max_length": 6, "buffer": 4}, "blockwise": {"names": ["strategy", "b", ""]}}
+KNOBS = {
+    "dapo": {"max_length": 6, "buffer": 4},
+    "blockwise": {"names": ["strategy", "b", ""]},
+    "diver_ct": {"thresholds": [0.5] * 3},
+}
 PIPELINES = {name: credit.build({name: KNOBS.get(name, {})}) for name in METHODS}
 
 

@@ -12,7 +12,7 @@ from polypath.credit import Pipeline
 from polypath.credit.inputs import FIELDS, HOW
 
 BROKEN = "1.15.0"
-AVAILABLE = frozenset({"rewards", "correct", "texts", "lengths", "mask", "logp", "entropy"})
+AVAILABLE = frozenset({"rewards", "correct", "texts", "prompts", "lengths", "mask", "logp", "entropy"})
 LOSS_TYPES = {"token_mean": ("dapo", "bnpo"), "sequence_mean": ("grpo",), "constant": ("dr_grpo",)}
 Accepted = dict[str, tuple[Any, ...]]  # a setting of GRPOConfig -> the values that mean the same as the method's loss
 

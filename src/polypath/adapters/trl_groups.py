@@ -16,12 +16,17 @@ Canonical = Callable[[Sequence[str], Mapping[str, Any]], Sequence[Any]]
 def group_fields(
     texts: Sequence[str], ids: Sequence[Sequence[int]], row: Mapping[str, Any], canonical: Canonical | Task | None
 ) -> dict[str, Any]:
-    """What one group holds before its rewards: texts, lengths in tokens, and what `canonical` says of the solutions.
+    """What one group holds before its rewards: texts, prompt, lengths in tokens, and what `canonical` says of them.
 
-    A task verifies every text against the prompt of the row's columns `prompt`, `id` and `data` (the last two may be
-    missing).
+    The prompt is named by the row's `id`, or by itself. A task verifies every text against the prompt of the row's
+    columns `prompt`, `id` and `data` (the last two may be missing).
     """
-    found: dict[str, Any] = {"texts": list(texts), "lengths": [len(each) for each in ids]}
+    name = str(row.get("id") or text_of(row["prompt"]))
+    found: dict[str, Any] = {
+        "texts": list(texts),
+        "prompts": [name] * len(texts),
+        "lengths": [len(each) for each in ids],
+    }
     if isinstance(canonical, Task):
         prompt = Prompt(str(row.get("id") or ""), text_of(row["prompt"]), dict(row.get("data") or {}))
         verdicts = verify_all(canonical, [prompt] * len(texts), texts)

@@ -17,12 +17,15 @@ def run_method(
 ) -> dict[str, Any]:
     """Advantages and metrics of one group given by its fields, ready for JSON (undefined values are None).
 
-    A reward of None is undefined: that rollout takes no part and gets advantage 0.
+    A reward of None is undefined: that rollout takes no part and gets advantage 0. `memory` among the fields is what
+    the method remembers, entry by entry; a group without `prompts` is of one unnamed prompt.
     Raises UserError for an unknown field, for fields of different lengths and for an empty group.
 
     >>> run_method("dr_grpo", {"rewards": [1, 0, None]})["advantages"]
     [0.5, -0.5, 0.0]
     """
+    memory, group = Memory(), dict(group)
+    memory.update(group.pop("memory", {}))
     for name in group:
         if name not in FIELDS:
             raise UserError(f"group.{name}", "unknown field", did_you_mean(name, FIELDS))
@@ -37,7 +40,8 @@ def run_method(
     for place, reward in enumerate(rewards):
         if reward is not None and not isinstance(reward, int | float):
             raise UserError(f"group.rewards[{place}]", f"{reward!r} is not a number", "Use null where it is undefined.")
-    fields = {**group, "rewards": [math.nan if reward is None else float(reward) for reward in rewards]}
-    credit = build(spec, providers=providers)(fields, step=step, memory=Memory())
+    fields = {"prompts": [""] * len(rewards), **group}
+    fields["rewards"] = [math.nan if reward is None else float(reward) for reward in rewards]
+    credit = build(spec, providers=providers)(fields, step=step, memory=memory)
     metrics = {name: None if math.isnan(value) else value for name, value in credit.metrics.items()}
     return {"advantages": credit.advantages[0].tolist(), "keep": credit.keep[0].tolist(), "metrics": metrics}

@@ -26,6 +26,7 @@ FIELDS = (
     "entropy",
     "mask",
     "lengths",
+    "prompts",  # G times the name of the prompt, by which memory is kept
     "reward_columns",  # (G, M): several rewards per rollout, whose sum is `rewards` unless that is given
     "baseline",  # (G,): a value to subtract, known beforehand, such as the reference policy's mean reward
     "ranks",  # (G,): place of the rollout in its group by a judge, 1 is best
@@ -43,8 +44,12 @@ FIELDS = (
     "steps",  # (G,): number of reasoning steps
     "success",  # (G, items): how well the rollout does on each of several items
     "confidence",  # (G, T): mean probability of the likeliest tokens
+    "candidate_rewards",  # (G, C, M): rewards of each of several candidates written in one rollout, NaN if missing
+    "candidate_embeddings",  # (G, C, d): a vector for each of them
+    "beliefs",  # (G, D, K): probabilities of K hypotheses at the start and after each step; NaN fills up
+    "curiosity",  # (G, T): error of a forward model at each token
 )
-TEXTUAL = ("texts", "answers", "reference", "spans")  # kept as lists
+TEXTUAL = ("texts", "answers", "prompts", "reference", "spans")  # kept as lists
 RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
 UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
 DTYPES = {
@@ -63,6 +68,7 @@ HOW = {
     "diversity": "Add a signal stage before it.",
     "advantages": "Add a normalise stage before it.",
     "memory": "Pass memory=Memory() and keep it from step to step.",
+    "prompts": "Give `prompts`, the name of the group's prompt once per rollout.",
     "reward_columns": "Let the task give several named rewards, or give `reward_columns`, one row per rollout.",
     "baseline": "Give `baseline`, the reference policy's mean reward on the prompt, once per rollout.",
     "ranks": 'Pass providers={"ranks": judge}, where judge(texts of a group) gives places, or use reward_ranks.',
@@ -89,6 +95,7 @@ def fields_of(group: Group, wanted: Container[str] = ()) -> dict[str, Any]:
     found: dict[str, Any] = {
         "rewards": [row.reward if row.keep else math.nan for row in rows],
         "texts": [row.text for row in rows],
+        "prompts": [group.prompt_id] * len(rows),
     }
     if all(row.correct is not None for row in rows):
         found["correct"] = [row.correct for row in rows]

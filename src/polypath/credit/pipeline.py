@@ -99,7 +99,8 @@ class Pipeline:
         inputs = stack(groups, self.providers, self.wanted)
         _supply(self.stages, inputs, memory)
         without = inputs.copy() if self._without else None
-        trial = memory.copy() if memory is not None and without is not None else None
+        remembers = any("memory" in stage.required for stage in self._without)
+        trial = memory.copy() if memory is not None and remembers else None
         extra = _run(self.stages, inputs, step, memory)
         if without is not None:
             _run(self._without, without, step, trial)

@@ -11,13 +11,8 @@ from polypath.core.record import Rollout
 
 FIRST = {"contexts": "bare", "sources": ""}  # the name that is always number 0: the bare prompt, the policy itself
 PADDING = {"nodes": -1, "starts": -1, "states": -1, "actions": -1}
-TOKENWISE = {
-    "mask": False,
-    "flags": False,
-    "logp": 0.0,
-    "entropy": 0.0,
-    "confidence": 0.0,
-}  # (G, T), with what fills short rows
+# Fields of (G, T), with what fills short rows
+TOKENWISE = {"mask": False, "flags": False, "logp": 0.0, "entropy": 0.0, "confidence": 0.0, "curiosity": 0.0}
 
 
 def structure_of(rows: Sequence[Rollout], wanted: Container[str] = ()) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from polypath.diversity.features.steps import (
     step_lists,
 )
 from polypath.diversity.features.vectors import active_features, hashed_ngrams, ngram_sets
-from polypath.diversity.features.words import ngrams, tokens
+from polypath.diversity.features.words import moving_type_token_ratio, ngrams, tokens
 
 __all__ = [
     "Features",
@@ -38,6 +38,7 @@ __all__ = [
     "head_fisher",
     "head_gradients",
     "judged_attributes",
+    "moving_type_token_ratio",
     "ngram_sets",
     "ngrams",
     "outcome_vectors",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 # Scripts without blanks between words are split per character, as in DPWriter: Han, kana, Hangul.
@@ -26,3 +28,25 @@ def ngrams(words: Sequence[str], orders: Iterable[int]) -> set[tuple[str, ...]]:
     [('a', 'b'), ('a', 'b', 'c'), ('b', 'c')]
     """
     return {tuple(words[start : start + n]) for n in orders for start in range(len(words) - n + 1)}
+
+
+def moving_type_token_ratio(words: Sequence[str], *, window: int = 25) -> float:
+    """Mean share of different words over all windows of that many (MATTR), which does not fall with length.
+
+    A shorter text is one window. NaN for no words.
+
+    >>> moving_type_token_ratio(["a", "b", "a", "b"], window=2)
+    1.0
+    """
+    if not words:
+        return math.nan
+    window = min(window, len(words))
+    counts = Counter(words[:window])
+    shares = [len(counts)]
+    for old, new in zip(words, words[window:], strict=False):
+        counts[new] += 1
+        counts[old] -= 1
+        if not counts[old]:
+            del counts[old]
+        shares.append(len(counts))
+    return sum(shares) / (len(shares) * window)
