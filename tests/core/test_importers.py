@@ -126,3 +126,60 @@ def test_places_without_rows(tmp_path: Path) -> None:
     for name in ("gone.jsonl", "gone.csv"):
         with pytest.raises(UserError, match="cannot be read"):
             load_rows(tmp_path / name)
+
+
+def test_lm_eval_samples(tmp_path: Path) -> None:
+    """As `--log_samples` of lm-eval 0.4 writes them: repeats inside the first request, one row per filter."""
+    row = {
+        "doc_id": 3,
+        "doc": {"question": "2+2?"},
+        "target": "4",
+        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2?\nA:", "arg_1": {"until": ["\n"]}}},
+        "resps": [["It is 4", "5"]],
+        "filtered_resps": ["4", "5"],
+        "filter": "strict-match",
+        "metrics": ["exact_match"],
+        "doc_hash": "x",
+        "exact_match": 1.0,
+    }
+    path = jsonl(tmp_path / "samples_gsm8k.jsonl", row, row | {"filter": "flexible-extract"}, row | {"doc_id": 4})
+    rows = load_rows(path)
+    assert [(r.prompt_id, r.text, r.answer, r.index) for r in rows] == [
+        ("3", "It is 4", "4", 0),
+        ("3", "5", "5", 1),
+        ("4", "It is 4", "4", 0),
+        ("4", "5", "5", 1),
+    ]
+    assert rows[0].prompt == "Q: 2+2?\nA:" and rows[0].rewards == {"exact_match": 1.0} and rows[0].correct is None
+    single = row | {"resps": [["4"]], "filtered_resps": ["4"], "arguments": [["Q", {}]], "exact_match": 0.0}
+    (one,) = load_rows(jsonl(tmp_path / "one.jsonl", single))
+    assert one.correct is False and one.prompt == "Q"
+    choice = row | {
+        "resps": [[[-1.5, True]], [[-2.0, False]]],
+        "filtered_resps": [[-1.5, True]],
+        "metrics": ["acc"],
+        "acc": 1,
+    }
+    (scored,) = load_rows(jsonl(tmp_path / "mc.jsonl", choice))
+    assert scored.text == "" and scored.rewards == {"acc": 1.0}
+
+
+def test_inspect_logs(tmp_path: Path) -> None:
+    """A log that inspect-ai 0.3.285 wrote: two samples, three epochs, scored by match()."""
+    pytest.importorskip("pyarrow")
+    rows = load_rows(Path(__file__).parent / "inspect.eval")
+    assert [(r.prompt_id, r.index, r.text, r.correct) for r in rows] == [
+        ("a", 0, "The answer is 4", True),
+        ("a", 1, "7", False),
+        ("a", 2, "4", True),
+        ("b", 0, "5", False),
+        ("b", 1, "It is 7", True),
+        ("b", 2, "9", False),
+    ]
+    assert len(rows) == 6 and {r.prompt for r in rows} == {"2+2?", "3+4?"}
+    for row in rows:
+        assert row.rewards == {"score/match": float(row.correct or 0)} and row.correct is not None
+    bad = tmp_path / "bad.eval"
+    bad.write_bytes(b"no zip")
+    with pytest.raises(UserError, match="not an inspect log"):
+        load_rows(bad)

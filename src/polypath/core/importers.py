@@ -1,4 +1,4 @@
-"""Anybody's file of completions as rollouts: ours, TRL's and verl's logs, plain JSONL, JSON, CSV and Parquet."""
+"""Anybody's completions as rollouts: ours, the logs of TRL, verl, lm-eval and inspect, plain JSONL, CSV, Parquet."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from polypath.core.errors import UserError, did_you_mean
+from polypath.core.eval_logs import LM_EVAL_COLUMNS, inspect_rows, is_lm_eval, lm_eval_row
 from polypath.core.files import numbered_rows, open_for_reading
 from polypath.core.record import Rollout
 from polypath.core.store import from_parquet, parquet_table, to_rollout
@@ -50,6 +51,15 @@ def load_rows(path: str | Path, columns: dict[str, str] | None = None) -> list[R
     if not rows:
         raise UserError(str(path), "has no rows", "Is it the right file?")
     present = list(dict.fromkeys(name for _, row in rows for name in row))
+    if columns is None and is_lm_eval(present):
+        first = rows[0][1].get("filter")  # the filters of a task share their texts: one of them is enough
+        rows = [(where, lm_eval_row(row)) for where, row in rows if row.get("filter") == first]
+        present = list(dict.fromkeys(name for _, row in rows for name in row))
+        metrics = [name for name in present if name not in LM_EVAL_COLUMNS]
+        columns = {"reward": ",".join(metrics)} if metrics else None
+    elif columns is None and path.suffix == ".eval":
+        scores = [name for name in present if name.startswith("score/")]
+        columns = {"reward": ",".join(scores)} if scores else None
     if columns is None and set(present) >= _OURS:
         return from_parquet(path) if path.suffix == ".parquet" else [to_rollout(row, where) for where, row in rows]
     names = _column_names(str(path), present, rows, columns or {})
@@ -69,12 +79,16 @@ def _load_directory(path: Path, columns: dict[str, str] | None) -> list[Rollout]
 def read_rows(path: Path) -> Iterable[Row]:
     """(where, row) of a JSONL, JSON, CSV, TSV or Parquet file. Raises UserError for what cannot be read."""
     suffix = path.suffix.lower()
+    if suffix == ".eval":
+        return inspect_rows(path)
     if suffix in (".jsonl", ".ndjson"):
         return ((f"{path}:{number}", row) for number, row, _ in numbered_rows(path))
     if suffix == ".parquet":
         return ((f"{path} row {count}", row) for count, row in enumerate(parquet_table(path).to_pylist()))
     if suffix not in (".csv", ".tsv", ".json"):
-        raise UserError(str(path), f"cannot read files named '*{suffix}'", "Use .jsonl, .json, .csv, .tsv or .parquet.")
+        raise UserError(
+            str(path), f"cannot read files named '*{suffix}'", "Use .jsonl, .json, .csv, .tsv, .parquet or .eval."
+        )
     with open_for_reading(path) as file:
         try:
             text = file.read().decode("utf-8-sig")
