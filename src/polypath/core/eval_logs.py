@@ -52,7 +52,7 @@ def _inspect_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
     message = choices[0].get("message") or {}
     scores = sample.get("scores") or {}
     rewards = {f"score/{name}": _grade(score.get("value")) for name, score in scores.items()}
-    first = next(iter(scores.values()), {})
+    first: Mapping[str, Any] = next(iter(scores.values()), {})
     value = next(iter(rewards.values()), None)
     return {
         "prompt_id": str(sample.get("id", "")),
