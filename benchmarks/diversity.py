@@ -1,4 +1,4 @@
-"""Measures, marginals and selectors against their peers, interleaved in one process: CPU seconds of one thread.
+"""Marginals and selectors against their peers, interleaved in one process: CPU seconds of one thread.
 
 Peers are in the extra `bench`; one that is not installed is left out and named. Results must agree where the peer is
 right. Run: OMP_NUM_THREADS=1 python benchmarks/diversity.py [--quick] [--only NAME]
@@ -7,10 +7,8 @@ right. Run: OMP_NUM_THREADS=1 python benchmarks/diversity.py [--quick] [--only N
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import time
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -33,37 +31,6 @@ def rows_of(n: int, d: int, seed: int = 0, dtype: type = np.float32) -> np.ndarr
 
 def line(name: str, peer: str, theirs: float, ours: float, error: object, goal: str) -> None:
     print(f"| {name} | {peer} | {theirs:.4g} | {ours:.4g} | **{theirs / ours:.3g}x** | {error} | {goal} |", flush=True)
-
-
-def vendi(quick: bool) -> None:
-    from vendi_score import vendi as peer
-
-    from polypath.diversity import measures
-
-    ours = getattr(measures, "vendi", None) or __import__("polypath.diversity.spectral", fromlist=["vendi"]).vendi
-    for n in (1000, 2000) if quick else (2000, 4000):
-        rows = rows_of(n, 384)
-        theirs, expected = cpu(lambda r=rows: peer.score_X(r), 1)
-        mine, value = cpu(lambda r=rows: ours(r), 3)
-        line(
-            f"Vendi, n = {n}, d = 384",
-            "vendi-score score_X",
-            theirs,
-            mine,
-            f"{abs(value / expected - 1):.1g}",
-            ">= 40x",
-        )
-    if not quick:
-        rows = rows_of(10_000, 384)
-        tracemalloc.start()
-        ours(rows)
-        peak = tracemalloc.get_traced_memory()[1] / 2**20
-        tracemalloc.stop()
-        mine, _ = cpu(lambda: ours(rows), 3)
-        guess = theirs * (10_000 / 4000) ** 3
-        line(
-            "Vendi, n = 10 000 (peer by n^3)", "vendi-score score_X", guess, mine, f"{peak:.0f} MB of ours", ">= 1000x"
-        )
 
 
 def leave_one_out(quick: bool) -> None:
@@ -186,41 +153,7 @@ def facility(quick: bool) -> None:
     )
 
 
-def text(quick: bool) -> None:
-    from polypath.diversity.measures import self_bleu
-
-    rng = np.random.default_rng(0)
-    words = [f"w{i}" for i in range(2000)]
-    texts = [" ".join(rng.choice(words, 60)) for _ in range(1000)]
-    mine, _ = cpu(lambda: self_bleu(texts), 2)
-    if importlib.util.find_spec("nltk") is None:
-        print(f"| self-BLEU, 1000 texts of 60 tokens | nltk (not installed) | - | {mine:.4g} | - | - | >= 500x |")
-        return
-    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
-
-    smooth, split = SmoothingFunction().method1, [t.split() for t in texts]
-    few = 4 if quick else 10
-
-    def peer() -> list[float]:
-        return [sentence_bleu(split[:i] + split[i + 1 :], split[i], smoothing_function=smooth) for i in range(few)]
-
-    theirs, _ = cpu(peer, 1)
-    small = split[:40]
-    exact = np.mean(
-        [sentence_bleu(small[:i] + small[i + 1 :], s, smoothing_function=smooth) for i, s in enumerate(small)]
-    )
-    error = abs(self_bleu([" ".join(s) for s in small]) - exact)
-    line(
-        "self-BLEU, 1000 texts of 60 tokens",
-        f"nltk ({few} texts, scaled)",
-        theirs * 1000 / few,
-        mine,
-        f"{error:.1g}",
-        ">= 500x",
-    )
-
-
-PARTS = {"vendi": vendi, "loo": leave_one_out, "dpp": dpp, "nearest": nearest, "facility": facility, "text": text}
+PARTS = {"loo": leave_one_out, "dpp": dpp, "nearest": nearest, "facility": facility}
 
 
 def main() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -122,11 +124,11 @@ def as_strings(sequences: Sequence[Sequence[Hashable]]) -> list[str]:
     >>> [len(s) for s in as_strings([["to", "be"], ["be"], "xyz"])]
     [2, 1, 3]
     """
-    names: dict[Hashable, int] = {}
-    codes = [[names.setdefault(token, len(names)) for token in sequence] for sequence in sequences]
-    if len(names) > LAST_CHARACTER:
-        raise ValueError(f"{len(names)} different tokens; at most {LAST_CHARACTER} can be told apart")
-    return ["".join(map(chr, code)) for code in codes]
+    frequent = Counter(chain.from_iterable(sequences)).most_common()  # small characters are compared fastest
+    if len(frequent) > LAST_CHARACTER:
+        raise ValueError(f"{len(frequent)} different tokens; at most {LAST_CHARACTER} can be told apart")
+    names = {token: chr(code) for code, (token, _) in enumerate(frequent)}
+    return ["".join(names[token] for token in sequence) for sequence in sequences]
 
 
 def _cdist(scorer: str) -> Callable[[Sequence[str], Sequence[str]], Any]:

@@ -35,7 +35,10 @@ def given_rows(embeddings: Any, name: str = "embeddings", *, zeros: bool = False
         raise UserError(name, f"have the shape {rows.shape}, not (n, d)", "Give one row of numbers per item.")
     if rows.dtype.kind != "f" or rows.dtype.itemsize < 4:
         rows = rows.astype(np.float64)
-    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    if not np.isfinite(squares).all() or (squares == 0).any():  # or so it seems in single precision
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
     if not np.isfinite(squares).all():
         bad = int(np.argmin(np.isfinite(squares)))
         raise UserError(f"{name}[{bad}]", "is not finite", "Drop that item, or embed it again.")
@@ -121,15 +124,18 @@ def squared_distances(rows: NDArray[Any], others: NDArray[Any] | None = None) ->
 
     Those below rounding are exactly 0, among them all of equal rows.
     """
-    a = rows.astype(np.float64)
-    b = a if others is None else others.astype(np.float64)
-    square_a, square_b = (a**2).sum(axis=1), (b**2).sum(axis=1)
+    a = rows.astype(np.float64, copy=False)
+    b = a if others is None else others.astype(np.float64, copy=False)
+    square_a, square_b = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
     out = np.empty((len(a), len(b)))
     for start in range(0, len(a), BLOCK):
         part = slice(start, start + BLOCK)
-        total = square_a[part, None] + square_b
-        out[part] = total - 2 * (a[part] @ b.T)
-        out[part][out[part] <= 8 * np.finfo(float).eps * total] = 0.0
+        squares = np.matmul(a[part], b.T, out=out[part])
+        squares *= -2.0
+        squares += square_a[part, None]
+        squares += square_b
+        rounding = 8 * np.finfo(float).eps * (square_a[part] + square_b.max(initial=0.0))
+        squares[squares <= rounding[:, None]] = 0.0
     return out
 
 

@@ -200,10 +200,13 @@ def _weighted_novelty(rows: NDArray[Any], sigma: NDArray[np.float64], alpha: flo
     n, skip = len(rows), 0 if with_self else 1
     if n < 2:
         return math.nan
-    weights = np.arange(1.0, n + 1 - skip) ** -alpha
+    weights = (np.arange(1.0, n + 1 - skip) ** -alpha).astype(rows.dtype)
+    unit = unit_rows(rows).astype(rows.dtype)  # in the precision given, because sorting is most of the work
     total = 0.0
-    for part, similarity in cosine_kernel(rows).blocks():
-        distance = np.maximum(1.0 - similarity, 0.0)
+    for part in _parts(n):
+        distance = unit[part] @ unit.T
+        np.subtract(1.0, distance, out=distance)
+        np.maximum(distance, 0.0, out=distance)
         distance[np.arange(len(distance)), np.arange(n)[part]] = 0.0 if with_self else -np.inf
         distance.sort(axis=1)
         total += float(sigma[part] @ (distance[:, skip:] @ weights))
@@ -242,8 +245,8 @@ def _distance_blocks(rows: NDArray[np.float64]) -> Iterator[tuple[slice, NDArray
 
 
 def _sum_of_units(rows: NDArray[Any]) -> NDArray[np.float64]:
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
     total = np.zeros(rows.shape[1])
     for part in _parts(len(rows)):
-        total += (1.0 / norms[part]) @ rows[part].astype(np.float64)
+        block = rows[part].astype(np.float64)
+        total += (1.0 / np.sqrt(np.einsum("ij,ij->i", block, block))) @ block
     return total
