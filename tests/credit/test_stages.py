@@ -106,6 +106,11 @@ def test_graph_cut_punishes_likeness_to_a_wrong_answer_unless_outcomes_are_apart
     close(apart, [1 / 2.6, 1 / 2.6, 1 / 2.2, 0])
 
 
+def test_opposite_vectors_are_not_worth_more_than_unrelated_ones():
+    # with -1 counted, both row sums would be 0 and the rewards a million
+    close(inverse_redundancy(cosine([[1.0, 0.0], [-1.0, 0.0]])), [1, 1])
+
+
 def test_ngram_unique_share():
     # 2..4-grams: "a b c d" has 6, of which ab, bc, abc are shared; "x y z w v" has 9 over 5 tokens
     texts = ["a b c d", "a b c e", "x y z w v"]

@@ -20,7 +20,7 @@ DIMS = 64  # of a vector in memory; longer ones are projected, which keeps their
 
 def compress(embeddings: Array) -> np.ndarray:
     """Unit rows of at most `DIMS` numbers: (N, d) -> (N, min(d, DIMS)). A row of zeros stays."""
-    rows = np.asarray(embeddings, dtype=float)
+    rows = np.asarray(embeddings, dtype=np.float32)
     if rows.shape[-1] > DIMS:
         rows = rows @ projection(rows.shape[-1])
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
@@ -29,7 +29,7 @@ def compress(embeddings: Array) -> np.ndarray:
 @cache
 def projection(width: int) -> np.ndarray:
     """A fixed Gaussian matrix (width, DIMS), the same in every run."""
-    return np.random.default_rng(derive(0, "projection", width)).normal(size=(width, DIMS))
+    return np.random.default_rng(derive(0, "projection", width)).normal(size=(width, DIMS)).astype(np.float32)
 
 
 def by_value(rows: np.ndarray) -> np.ndarray:
@@ -52,9 +52,10 @@ class Bank:
         if not len(self.rows):
             return np.zeros(len(rows))
         if k >= len(self.rows):
-            return rows @ self.rows.mean(axis=0)
+            return (rows @ self.rows.mean(axis=0)).astype(float)
         alike = rows @ self.rows.T
-        return alike.max(axis=-1) if k == 1 else np.partition(alike, -k, axis=-1)[:, -k:].mean(axis=-1)
+        near = alike.max(axis=-1) if k == 1 else np.partition(alike, -k, axis=-1)[:, -k:].mean(axis=-1)
+        return near.astype(float)
 
     def add(self, rows: np.ndarray) -> None:
         """Keep each new row with probability size/seen in the place of a random one, and write the bank back."""

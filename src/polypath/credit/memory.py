@@ -77,9 +77,9 @@ def pack(rows: np.ndarray) -> str:
 
 
 def unpack(text: str, width: int) -> np.ndarray:
-    """The rows (n, width) that `pack` wrote, as float64.
+    """The rows (n, width) that `pack` wrote, in single precision.
 
     >>> unpack(pack(np.array([[1.0, 0.5], [0.25, 0.0]])), 2).tolist()
     [[1.0, 0.5], [0.25, 0.0]]
     """
-    return np.frombuffer(base64.b64decode(text), dtype="<f2").astype(float).reshape(-1, width)
+    return np.frombuffer(base64.b64decode(text), dtype="<f2").astype(np.float32).reshape(-1, width)

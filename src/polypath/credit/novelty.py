@@ -159,5 +159,8 @@ def rbf(embeddings: Array, *, lengthscale: float = 1.0) -> Array:
     """
     rows = as_float(embeddings)
     xp = array_namespace(rows)
-    squares = xp.sum((rows[..., :, None, :] - rows[..., None, :, :]) ** 2, axis=-1)
+    rows = rows - rows[..., :1, :]  # distances stay, and vectors far from the origin lose no digits
+    lengths = xp.sum(rows**2, axis=-1)
+    squares = lengths[..., :, None] + lengths[..., None, :] - 2.0 * rows @ xp.matrix_transpose(rows)
+    squares = xp.where(xp.eye(rows.shape[-2], dtype=xp.bool), xp.zeros_like(squares), xp.clip(squares, min=0.0))
     return xp.exp(-squares / (2.0 * lengthscale**2))

@@ -59,10 +59,11 @@ def rarity(labels: Array, correct: Array, *, alpha: float = 0.5) -> Array:
 def inverse_redundancy(similarity: Array, *, eps: float = 1e-6) -> Array:
     """1/(sum_j K_ij + eps), the own similarity included: one over the graph-cut mutual information plus one.
 
-    Shapes: (..., G, G) -> (..., G). Row sums must be positive, so use a similarity in [0, 1].
+    A negative similarity counts as 0, so that the sum is at least 1. Shapes: (..., G, G) -> (..., G).
     """
     similarity = as_float(similarity)
-    return 1.0 / (array_namespace(similarity).sum(similarity, axis=-1) + eps)
+    xp = array_namespace(similarity)
+    return 1.0 / (xp.sum(xp.clip(similarity, min=0.0), axis=-1) + eps)
 
 
 @register("signal", "ngram_unique_share", returns="diversity", paper="DPWriter (0.8)", traits=DUPLICATE_SAFE)

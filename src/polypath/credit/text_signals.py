@@ -60,7 +60,7 @@ def inner_variety(
     """
 
     def ratios(group: Sequence[str]) -> list[float]:
-        words = [[word.lower() for word in tokens(text)] for text in group]
+        words = [tokens(text.lower()) for text in group]
         return [moving_type_token_ratio(row, window=window) if row else 0.0 for row in words]
 
     variety = per_group(ratios, texts)

@@ -40,7 +40,8 @@ def moving_type_token_ratio(words: Sequence[str], *, window: int = 25) -> float:
     """
     if not words:
         return math.nan
-    window = min(window, len(words))
+    if len(words) <= window:
+        return len(set(words)) / len(words)
     counts = Counter(words[:window])
     shares = [len(counts)]
     for old, new in zip(words, words[window:], strict=False):
