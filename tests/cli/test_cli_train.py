@@ -130,3 +130,11 @@ rollout: {max_new_tokens: 16}
     other = invoke(text.replace("steps: 2", "steps: 3"), "--output", "lauf ü")
     assert other.exit_code == ExitCode.USER_ERROR
     assert "another recipe" in other.stderr
+
+
+def test_an_output_that_cannot_be_written(invoke, tmp_path):
+    """A file stands where the study's directory should be."""
+    Path("taken").write_text("")
+    study = "task: countdown\nmodel: {name: countdown-0}\ncredit: grpo\ntrain: {steps: 1}\nseeds: [0, 1]\n"
+    result = invoke(study, "--output", "taken/study")
+    assert result.exit_code == 2 and "Choose another --output" in result.stderr

@@ -99,7 +99,10 @@ def failure(job: Job) -> str:
 
 def _start(job: Job, resume: str) -> subprocess.Popen[bytes]:
     """One child: its own process, one thread, its messages in a file beside the run."""
-    job.output.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(str(job.output), f"cannot be created ({error.strerror})", "Choose another --output.") from None
     recipe = job.output.with_name(f"{job.output.name}.yaml")
     atomic_write(recipe, job.recipe)
     command = [sys.executable, "-m", "polypath", "train", str(recipe), "--output", str(job.output), "--resume", resume]
