@@ -8,7 +8,9 @@ import pytest
 
 from polypath.core import registry
 from polypath.core.errors import UserError
+from polypath.core.record import Rollout
 from polypath.diversity import measures as m
+from polypath.evaluate.measure import measure_rollouts
 
 WORDS = ["let", "substitute", "thus", "bound", "solve for", "simplify"]
 PER_SET = {"reference", "known"}
@@ -89,6 +91,27 @@ def test_an_embedding_that_is_not_finite_is_named(entry, bad):
     data["embeddings"][3, 1] = bad
     with pytest.raises(UserError, match=r"embeddings\[3\]: is not finite"):
         registry.get("measure", entry.name)(**data)
+
+
+COLUMN = {"embeddings": "embedding", "labels": "canonical"}
+
+
+def test_every_measure_is_read_from_rows():
+    """A column named like the data; `embedding` and `canonical` are those of the record."""
+    data = arguments({name for entry in own_measures() for name in entry.data})
+    columns = {name: values for name, values in data.items() if name not in ("texts", "labels", "correct", "rewards")}
+    rollouts = [
+        Rollout(
+            prompt_id="p", group_id="p", index=i, text=data["texts"][i], canonical=data["labels"][i],
+            correct=data["correct"][i], rewards={"task": float(data["rewards"][i])},
+            extra={COLUMN.get(name, name): v if name in PER_SET else v[i] for name, v in columns.items()},
+        )
+        for i in range(NUMBER)
+    ]  # fmt: skip
+    found = measure_rollouts(rollouts, [entry.name for entry in own_measures()])
+    for entry in own_measures():
+        direct = registry.get("measure", entry.name)(**{name: data[name] for name in entry.data})
+        assert found[entry.name][0] == pytest.approx(direct), entry.name
 
 
 def test_a_judges_measure_is_for_evaluation_only():

@@ -1,6 +1,7 @@
 """Measures of a file: values, groups, what is missing."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -61,10 +62,23 @@ def test_bad_names_are_all_reported_at_once():
     with pytest.raises(UserErrors) as caught:
         measure_rollouts(rows("p", ["a"]), ["distnct_n", "hill:p=2"])
     text = str(caught.value)
-    assert "no measure named 'distnct_n'. Did you mean distinct_n?" in text and "no knob 'p=2'" in text
+    assert "no measure named 'distnct_n'. Did you mean distinct_n?" in text and "no knob 'p'" in text
     with pytest.raises(UserError, match="no rollouts"):
         measure_rollouts([])
     assert Spec.parse("hill:q=inf").knobs == {"q": math.inf}
+
+
+def test_knobs_are_checked_before_anything_is_measured():
+    assert Spec.parse("value_diversity:options=[4, 3]").knobs == {"options": [4, 3]}
+    assert Spec.parse("novel_sum:alpha=2,with_self=false").knobs == {"alpha": 2.0, "with_self": False}
+    for text, message in [
+        ("distinct_n:n=few", "distinct_n:n=few: expects a whole number, got 'few'"),
+        ("reasoning_path_divergence:reduce=largest", "'largest' is not a choice"),
+        ("distinct_n:n", "expects a whole number, got nothing"),
+        ("distinct_n:n=[1", "is not valid YAML"),
+    ]:
+        with pytest.raises(UserError, match=re.escape(message)):
+            Spec.parse(text)
 
 
 def test_two_files_are_paired_by_prompt():

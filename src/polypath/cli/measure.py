@@ -73,7 +73,7 @@ def _summary(rollouts: list[Rollout], measures: Any, group_by: str, embed: Any) 
     if group_by != "prompt" or any(rollout.correct is None for rollout in rollouts):
         return found
     success = summarise(rollouts)
-    return Summary(found.prompt_ids, {**found.table, **success.table})
+    return Summary(found.prompt_ids, {**success.table, **found.table})  # a chosen measure of the same name wins
 
 
 def _embedder(name: str) -> Any:

@@ -120,7 +120,7 @@ def scalar(text: str) -> Any:
 
 def parse_value(text: str, where: str) -> Any:
     """Any YAML value, read as a recipe reads it. Raises UserError at `where`."""
-    return _parse(text, where).plain()
+    return parse_node(text, where).plain()
 
 
 def packaged(folder: str) -> dict[str, Path]:
@@ -167,7 +167,7 @@ def _read(path: Path, shown: str) -> Node:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(shown, f"cannot be read as UTF-8 text ({error})") from error
-    root = _parse(text, shown)
+    root = parse_node(text, shown)
     if root.value is None:
         return Node({}, f"{shown}:1")
     if not isinstance(root.value, dict):
@@ -175,7 +175,8 @@ def _read(path: Path, shown: str) -> Node:
     return root
 
 
-def _parse(text: str, source: str) -> Node:
+def parse_node(text: str, source: str) -> Node:
+    """Any YAML value with the place of every part of it. Raises UserError."""
     try:
         # The base loader resolves no scalars, so that YAML 1.1's booleans and numbers never arise.
         tree = yaml.compose(text, Loader=yaml.BaseLoader)
@@ -229,7 +230,7 @@ def _parse_override(text: str, layer: int) -> Node:
     if not equals or not all(keys):
         raise UserError(f"{OPTION} {text}", "is not of the form key.path=value", "Example: -o train.steps=100")
     try:
-        node = _layered(_parse(value, OPTION), layer, OPTION)
+        node = _layered(parse_node(value, OPTION), layer, OPTION)
     except UserError as error:
         raise UserError(f"{OPTION} {path}", f"the value cannot be read ({error})") from error
     for key in reversed(keys):

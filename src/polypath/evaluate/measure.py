@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from polypath.core import registry
+from polypath.core.binding import Binder
+from polypath.core.document import parse_node
 from polypath.core.errors import UserError, UserErrors, did_you_mean
 from polypath.core.importers import load_rows
+from polypath.core.recipe_types import parse_type
 from polypath.core.record import Rollout
 from polypath.core.registry import register
 from polypath.evaluate import passk
@@ -50,7 +52,7 @@ class Spec:
 
     @classmethod
     def parse(cls, text: str) -> Spec:
-        """Raises UserError for an unknown measure, an unknown knob, or a knob without a value.
+        """Raises UserError for an unknown measure, an unknown knob, or a value that the knob cannot have.
 
         A measure with one leading knob may be written with its value, as in distinct_2, hill_0 or vendi_inf.
 
@@ -59,12 +61,14 @@ class Spec:
         """
         name, _, tail = _spelt_out(text).partition(":")
         entry = registry.entry("measure", name, where="-m")
-        knobs = {}
-        for part in filter(None, tail.split(",")):
-            key, equals, value = part.partition("=")
-            if not equals or key not in entry.knobs:
-                raise UserError(f"-m {text}", f"'{name}' has no knob '{part}'", did_you_mean(key, entry.knobs))
-            knobs[key] = float(value) if value in ("inf", "nan") else yaml.safe_load(value)
+        binder, knobs = Binder(), {}
+        written = re.sub(r"(\w+)=", r"\1: ", re.sub(r"=(inf|nan)\b", r"=.\1", tail))  # as YAML writes them
+        for knob, node in parse_node(f"{{{written}}}", f"-m {text}").value.items():
+            if knob not in entry.knobs:
+                raise UserError(f"-m {text}", f"'{name}' has no knob '{knob}'", did_you_mean(knob, entry.knobs))
+            knobs[knob] = binder.bind(parse_type(entry.knobs[knob]["type"]), node, knob)
+        if binder.errors:
+            raise UserErrors(UserError(f"-m {text}", error.what, error.fix) for error in binder.errors)
         return cls(text, name, knobs)
 
     def __call__(self, data: Mapping[str, Any]) -> float:
