@@ -1,0 +1,70 @@
+"""What all marginals share: the brute force, the traits that signals declare, the check of a similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from polypath.core.arrays import Array, array_namespace, as_float
+from polypath.core.errors import UserError
+
+EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
+DUPLICATE_SAFE = EQUIVARIANT | {
+    "duplicate_never_raises"
+}  # an exact copy in the group never raises a rollout's own value
+
+
+def leave_one_out(set_function: Callable[[Sequence[int]], float], size: int) -> np.ndarray:
+    """The brute force: `set_function(all) - set_function(all but i)` for every i of `range(size)`.
+
+    >>> leave_one_out(len, 3).tolist()
+    [1.0, 1.0, 1.0]
+    """
+    everyone = list(range(size))
+    total = set_function(everyone)
+    return np.array([total - set_function(everyone[:i] + everyone[i + 1 :]) for i in everyone], dtype=float)
+
+
+def check_similarity(similarity: Array, *, symmetric: bool = True) -> Array:
+    """Similarities (..., G, G) as floats. Raises UserError naming the group and row of the first entry that is not
+    finite, and for a matrix that is not square or (unless told otherwise) not symmetric.
+    """
+    kernel = as_float(similarity)
+    xp = array_namespace(kernel)
+    if kernel.ndim < 2 or kernel.shape[-1] != kernel.shape[-2]:
+        raise UserError("similarity", f"has shape {tuple(kernel.shape)}", "Give (..., G, G), one square per group.")
+    check_rows(kernel, "similarity")
+    mirror = xp.matrix_transpose(kernel)
+    loose = xp.astype(xp.abs(kernel - mirror), kernel.dtype) > 1e-3 * (1 + xp.abs(kernel)) if symmetric else None
+    if loose is not None and bool(xp.any(loose)):
+        raise UserError(
+            f"similarity{place_of(xp.any(loose, axis=-1))}", "is not symmetric", "Average it with its transpose."
+        )
+    return kernel
+
+
+def check_rows(values: Array, name: str) -> None:
+    """Raise UserError naming the group and row of the first entry of (..., G, width) that is not finite."""
+    xp = array_namespace(values)
+    finite = xp.isfinite(values)
+    if not bool(xp.all(finite)):
+        where = f"{name}{place_of(~xp.all(finite, axis=-1))}"
+        raise UserError(where, "is not finite", "Embed that text again, or leave its rollout out.")
+
+
+def place_of(faults: Array) -> str:
+    """The first fault of a boolean (..., G) in words.
+
+    >>> place_of(np.array([[False, False], [False, True]])), place_of(np.array([True, False]))
+    (', group 1, row 1', ', row 0')
+    """
+    *group, row = np.argwhere(np.asarray(faults))[0].tolist()
+    named = f", group {', '.join(map(str, group))}" if group else ""
+    return f"{named}, row {row}"
+
+
+def constant_like(values: Array, value: float) -> Array:
+    """An array of one value in the shape, type and library of another."""
+    xp = array_namespace(values)
+    return value * xp.ones_like(values)
