@@ -37,7 +37,7 @@ def leave_one_out(quick: bool) -> None:
     import torch
     from vendi_score import vendi as peer
 
-    from polypath.diversity.leave_one_out import loo_vendi
+    from polypath.diversity.marginals import loo_vendi
 
     torch.set_num_threads(1)
     for size in (16, 64):

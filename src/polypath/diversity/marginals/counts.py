@@ -117,33 +117,37 @@ def loo_coverage(success: Array) -> Array:
 def gain_coverage(success: Array, candidates: Array) -> Array:
     """Coverage gained by each candidate: success of the set (..., S, items), of candidates (..., n, items) -> (..., n).
 
-    Success counts from 0.
+    That of an empty set is 0.
     """
     table, new = as_float(success), as_float(candidates)
     check_rows(table, "success")
     check_rows(new, "candidates")
     xp = array_namespace(new)
-    best = xp.zeros_like(new[..., :1, :]) if table.shape[-2] == 0 else xp.max(table, axis=-2, keepdims=True)
-    best = xp.where(best > 0, best, xp.zeros_like(best))
+    if table.shape[-2] == 0:
+        return xp.sum(new, axis=-1)
+    best = xp.max(table, axis=-2, keepdims=True)
     return xp.sum(xp.where(new > best, new - best, xp.zeros_like(new)), axis=-1)
 
 
 @register("signal", "loo_scalarised", returns="diversity", paper="arXiv:2605.22817 [0.106]", traits=DUPLICATE_SAFE)
-def loo_scalarised(reward_columns: Array, *, samples: int = 64, concentration: float = 1.0, seed: int = 0) -> Array:
+def loo_scalarised(
+    reward_columns: Array, *, samples: int = 64, concentration: float = 1.0, seed: int = 0, undefined: float = 0.0
+) -> Array:
     """Marginal of the mean over random weights w of the best w.R in the group (VPO): being the best for some taste.
 
     The Dirichlet weights are the same for every group, so that none is lucky. An undefined reward counts 0. Bring the
-    rewards to one scale first. Shapes: (..., G, M) -> (..., G). The value of nothing is 0.
+    rewards to one scale first. Shapes: (..., G, M) -> (..., G). `undefined` for G = 1: nothing has no best.
     """
     columns = as_float(reward_columns)
     xp = array_namespace(columns)
     draw = np.random.default_rng(derive(seed, "scalarisations", columns.shape[-1]))
     weights = xp.asarray(draw.dirichlet(np.full(columns.shape[-1], concentration), samples), dtype=columns.dtype)
-    return best_of_tastes(columns, weights)
+    found = best_of_tastes(columns, weights)
+    return constant_like(found, undefined) if columns.shape[-2] < 2 else found
 
 
 def best_of_tastes(reward_columns: Array, weights: Array) -> Array:
-    """`loo_scalarised` for given weights (W, M): (..., G, M) -> (..., G).
+    """`loo_scalarised` for given weights (W, M): (..., G, M) -> (..., G); the value of nothing is 0.
 
     >>> R, W = [[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]], [[1.0, 0.0], [0.5, 0.5], [0.0, 1.0]]
     >>> best_of_tastes(R, W).round(6).tolist()

@@ -59,9 +59,8 @@ def loo_logdet(similarity: Array, *, ridge: float = 1e-3) -> Array:
     """
     kernel = check_similarity(similarity)
     xp = array_namespace(kernel)
-    lower = cholesky(kernel, ridge)
-    inverse = xp.linalg.inv(kernel + ridge * _identity(kernel)) if lower is not None else kernel
-    return -xp.log(xp.linalg.diagonal(inverse))
+    half = xp.linalg.inv(cholesky(kernel, ridge))
+    return -xp.log(xp.sum(half**2, axis=-2))
 
 
 def gain_logdet(similarity: Array, candidates: Array, own: Array, *, ridge: float = 1e-3) -> Array:
@@ -85,7 +84,7 @@ def cholesky(kernel: Array, ridge: float) -> Array:
     shifted = kernel + ridge * _identity(kernel)
     try:
         return xp.linalg.cholesky(shifted)
-    except RuntimeError if hasattr(kernel, "requires_grad") else ValueError:
+    except (ValueError, RuntimeError):  # the LinAlgError of numpy is the one, that of torch the other
         least = xp.linalg.eigvalsh(shifted)[..., 0]
         raise _not_positive(least, ridge) from None
 
@@ -106,8 +105,8 @@ def _identity(kernel: Array) -> Array:
 def loo_kernel_entropy(similarity: Array, *, undefined: float = 0.0) -> Array:
     """Marginal of the similarity-sensitive entropy -mean_i log z_i, z_i the mean similarity of i to all (SetPO).
 
-    Similarities must be positive on the diagonal and nowhere negative; no positive semi-definite matrix is needed.
-    `undefined` for G = 1. Shapes: (..., G, G) -> (..., G).
+    A similarity below 0 counts as 0; no positive semi-definite matrix is needed. `undefined` for G = 1. Raises
+    UserError for a diagonal that is not positive. Shapes: (..., G, G) -> (..., G).
 
     >>> K = [[1, 0.9, 0.9, 0.1], [0.9, 1, 0.9, 0.1], [0.9, 0.9, 1, 0.1], [0.1, 0.1, 0.1, 1]]
     >>> loo_kernel_entropy(K).round(6).tolist()
@@ -116,11 +115,12 @@ def loo_kernel_entropy(similarity: Array, *, undefined: float = 0.0) -> Array:
     kernel = check_similarity(similarity, symmetric=False)
     xp = array_namespace(kernel)
     size = kernel.shape[-1]
+    own = xp.linalg.diagonal(kernel)
     if 0 in kernel.shape or size < 2:
-        return constant_like(xp.linalg.diagonal(kernel), undefined)
-    if bool(xp.any(kernel < 0)) or bool(xp.any(xp.linalg.diagonal(kernel) <= 0)):
-        raise UserError("similarity", "has negative entries, or a diagonal of 0", "Clip it at 0, or use loo_vendi.")
-    total, rest = sums_without(kernel)
+        return constant_like(own, undefined)
+    if bool(xp.any(own <= 0)):
+        raise UserError(f"similarity{place_of(own <= 0)}", "is not similar to itself", "Set the diagonal to 1.")
+    total, rest = sums_without(xp.where(kernel > 0, kernel, xp.zeros_like(kernel)))
     whole = xp.log(size * xp.ones_like(total)) - xp.log(total)
     logs = xp.where(_identity(kernel) > 0, xp.zeros_like(rest), xp.log(rest))  # [i, k]: i's sum without k
     after = xp.log((size - 1) * xp.ones_like(total)) - xp.sum(logs, axis=-2) / (size - 1)

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from polypath.core.arrays import Array, array_namespace, as_float
+from polypath.core.errors import UserError
 from polypath.core.registry import register
-from polypath.diversity.marginals.common import EQUIVARIANT, check_similarity, constant_like
+from polypath.diversity.marginals.common import EQUIVARIANT, check_rows, check_similarity, constant_like
 
 STEP = 1.0
-NODES = np.arange(-26.0, 14.0, STEP)  # log t, for eigenvalues of sum 1; the error is about 1e-7 in Vendi units
+NODES = np.arange(-30.0, 14.0, STEP)  # log t, for eigenvalues of sum 1; the error is about 1e-7 in Vendi units
 CLIPPED = 1e-6  # a larger negative share of a spectrum is worth a warning
 
 
@@ -54,9 +55,9 @@ def loo_vendi(similarity: Array, *, q: float = 1.0, double: bool = True, undefin
         return constant_like(xp.linalg.diagonal(given), undefined)
     trace = xp.sum(own, axis=-1, keepdims=True)
     defined = (trace > 0) & (trace - own > 1e-12 * trace)
-    scaled = kernel / xp.where(trace > 0, trace, xp.ones_like(trace))[..., None]
+    scaled = kernel / _positive(trace)[..., None]
     if q == 2:
-        value = _order_two(scaled, defined)
+        value = _order_two(scaled)
     elif 0 < q < 2:
         value = _by_quadrature(scaled, q)
     else:
@@ -64,13 +65,13 @@ def loo_vendi(similarity: Array, *, q: float = 1.0, double: bool = True, undefin
     return xp.astype(xp.where(defined, value, constant_like(value, undefined)), given.dtype)
 
 
-def _order_two(a: Array, defined: Array) -> Array:
+def _order_two(a: Array) -> Array:
     """1/|A|^2 - (1 - A_ii)^2 / |A_-i|^2 with squared Frobenius norms."""
     xp = array_namespace(a)
     own, squares = xp.linalg.diagonal(a), xp.sum(a**2, axis=-1)
     total = xp.sum(squares, axis=-1, keepdims=True)
     rest = total - 2 * squares + own**2
-    return _safe(total, defined) ** -1 - (1 - own) ** 2 / _safe(rest, defined)
+    return 1 / _positive(total) - (1 - own) ** 2 / _positive(rest)
 
 
 def _by_quadrature(a: Array, q: float) -> Array:
@@ -82,7 +83,7 @@ def _by_quadrature(a: Array, q: float) -> Array:
     else:
         own, second, ratio, whole = _resolvents_by_eigenvalues(a, t, q)
     change = spectral_sum(own, second, ratio, t, q)
-    left = xp.where(own < 1, 1 - own, xp.ones_like(own))
+    left = _positive(1 - own)
     return hill_of_sum(whole, xp.ones_like(whole), q) - hill_of_sum(whole - change, left, q)
 
 
@@ -91,6 +92,7 @@ def _resolvents_by_eigenvalues(a: Array, t: Array, q: float) -> tuple[Array, Arr
     xp = array_namespace(a)
     values, vectors = xp.linalg.eigh(a)
     values = clip_spectrum(values)
+    values = values / _positive(xp.sum(values, axis=-1, keepdims=True))
     share = vectors**2
     resolvent = 1 / (values[..., :, None] + t)
     own, square = (share @ power[..., None] for power in (values, values**2))
@@ -120,8 +122,7 @@ def spectral_sum(first: Array, second: Array, ratio: Array, t: Array, q: float) 
     Shapes: (..., G), (..., G), (..., G, nodes) -> (..., G). What has no trace contributes nothing.
     """
     xp = array_namespace(first)
-    some = first > 0
-    c = xp.where(some & (second > 0), second / xp.where(some, first, xp.ones_like(first)), xp.ones_like(first))
+    c = xp.where((first > 0) & (second > 0), second / _positive(first), xp.ones_like(first))
     excess = (ratio - first[..., None] / (c[..., None] + t)) * t
     if q == 1:
         return first * xp.log(c) - STEP * xp.sum(excess, axis=-1)
@@ -134,27 +135,27 @@ def spectral_sum(first: Array, second: Array, ratio: Array, t: Array, q: float) 
 def sum_of(values: Array, q: float) -> Array:
     """sum l log l (q = 1) or sum l^q over the last axis, kept; zeros contribute nothing."""
     xp = array_namespace(values)
-    positive = xp.where(values > 0, values, xp.ones_like(values))
+    positive = _positive(values)
     terms = values * xp.log(positive) if q == 1 else xp.where(values > 0, positive**q, xp.zeros_like(values))
     return xp.sum(terms, axis=-1, keepdims=True)
 
 
 def hill_of_sum(total: Array, trace: Array, q: float) -> Array:
     """Hill number of order q of eigenvalues with that trace, from sum l log l (q = 1) or sum l^q."""
-    xp = array_namespace(total)
     if q == 1:
-        return trace * xp.exp(-total / trace)
-    return (xp.where(total > 0, total, xp.ones_like(total)) / trace**q) ** (1 / (1 - q))
+        return trace * array_namespace(total).exp(-total / trace)
+    return (_positive(total) / trace**q) ** (1 / (1 - q))
 
 
 def clip_spectrum(values: Array) -> Array:
-    """Eigenvalues with the negative ones, and those below rounding, set to 0. Warns when that was more than rounding."""
+    """Eigenvalues with the negative ones, and those below rounding, set to 0; warns when that was more."""
     xp = array_namespace(values)
     noise = values.shape[-1] * float(xp.finfo(values.dtype).eps) * xp.max(values, axis=-1, keepdims=True)
-    negative = xp.sum(xp.where(values < -noise, values, xp.zeros_like(values)), axis=-1)
-    most = -float(xp.min(negative)) if 0 not in negative.shape else 0.0
+    negative = xp.sum(xp.where(values < -noise, -values, xp.zeros_like(values)), axis=-1)
+    share = negative / (xp.sum(xp.abs(values), axis=-1) + 1e-30)
+    most = float(xp.max(share)) if 0 not in share.shape else 0.0
     if most > CLIPPED:
-        what = f"eigenvalues that sum to -{most:.2g} of its trace count as 0"
+        what = f"{most:.2g} of its spectrum is negative and counts as 0"
         warnings.warn(f"a similarity is not positive semi-definite: {what}", stacklevel=2)
     return xp.where(values > noise, values, xp.zeros_like(values))
 
@@ -171,7 +172,7 @@ def _by_minors(a: Array, q: float) -> Array:
     def score(matrix: Array) -> Array:
         values = clip_spectrum(xp.linalg.eigvalsh(matrix))
         trace = xp.sum(values, axis=-1, keepdims=True)
-        p = values / xp.where(trace > 0, trace, xp.ones_like(trace))
+        p = values / _positive(trace)
         if math.isinf(q):
             return 1 / xp.max(p, axis=-1)
         return hill_of_sum(sum_of(p, q), xp.ones_like(trace), q)[..., 0]
@@ -189,13 +190,17 @@ def gain_vendi(similarity: Array, candidates: Array, own: Array, *, q: float = 1
     Raises UserError for another order.
     Shapes: similarity of the set (..., S, S), of the candidates to it (..., n, S), their own (..., n) -> (..., n).
     """
+    if not 0 < q <= 2:
+        raise UserError("gain_vendi", f"has no order {q:g}", "Give an order above 0 and at most 2.")
     kernel, k, own = check_similarity(similarity), as_float(candidates), as_float(own)
+    check_rows(k, "candidates")
     xp = array_namespace(kernel)
     if kernel.shape[-1] == 0:
         return xp.astype(own > 0, own.dtype)
     values, vectors = xp.linalg.eigh(kernel)
-    trace = xp.sum(xp.linalg.diagonal(kernel), axis=-1, keepdims=True)
-    values, k, own = clip_spectrum(values / trace), k / trace[..., None], own / trace
+    values = clip_spectrum(values)
+    trace = _positive(xp.sum(values, axis=-1, keepdims=True))
+    values, k, own = values / trace, k / trace[..., None], own / trace
     before = sum_of(values, q)
     t = xp.asarray(np.exp(NODES), dtype=kernel.dtype)
     weights = (k @ vectors) ** 2
@@ -208,6 +213,7 @@ def gain_vendi(similarity: Array, candidates: Array, own: Array, *, q: float = 1
     return hill_of_sum(after, 1 + own, q) - hill_of_sum(before, xp.ones_like(before), q)
 
 
-def _safe(values: Array, where: Array) -> Array:
+def _positive(values: Array) -> Array:
+    """The values with 1 in place of those that nothing may be divided by."""
     xp = array_namespace(values)
-    return xp.where(where & (values > 0), values, xp.ones_like(values))
+    return xp.where(values > 0, values, xp.ones_like(values))
