@@ -11,7 +11,7 @@ from polypath.core.arrays import Array
 from polypath.core.errors import UserError, missing_extra
 from polypath.core.registry import register
 from polypath.diversity.kernels import unit_rows
-from polypath.diversity.leave_one_out import check_similarity
+from polypath.diversity.marginals import check_similarity
 from polypath.diversity.partitions import first_appearance, union_find
 
 Same = Callable[[str, str], bool]
