@@ -338,6 +338,21 @@ def test_measure_means_over_prompts(run, tmp_path):
     assert (values["distinct"], values["pairwise_difference"]) == (2, 1)
 
 
+def test_measure_says_how_values_were_made_and_whether_measures_agree(run, tmp_path):
+    path = rollouts(tmp_path / "a.jsonl", answers())
+    result = data(run("measure", path, "-m", "distinct_2", "-m", "hill:q=0", "--json"))
+    assert set(result["signatures"]) == {"distinct_2", "hill:q=0"}
+    assert result["signatures"]["hill:q=0"].startswith("hill|q=0.0|")
+    assert [(pair["a"], pair["b"]) for pair in result["rank_correlations"]] == [("distinct_2", "hill:q=0")]
+    rows = [
+        {"prompt": f"p{i}", "text": text, "answer": text}
+        for i, group in enumerate(["aab", "abc", "aaa"])
+        for text in group
+    ]
+    printed = run("measure", rollouts(tmp_path / "b.jsonl", rows), "-m", "distinct_n:n=1", "-m", "hill:q=0")
+    assert "Rank correlation over the groups: distinct_n:n=1 ~ hill:q=0 +1.00." in printed.stderr + printed.stdout
+
+
 def test_measure_of_a_foreign_csv(run, tmp_path):
     text = io.StringIO()
     writer = csv.writer(text)

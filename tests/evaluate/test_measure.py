@@ -6,10 +6,12 @@ import re
 import numpy as np
 import pytest
 
+import polypath
 from polypath.core.errors import UserError, UserErrors
 from polypath.core.record import Rollout
 from polypath.core.store import RolloutWriter
-from polypath.evaluate.measure import Spec, group, measure_difference, measure_file, measure_rollouts
+from polypath.diversity import measures as m
+from polypath.evaluate.measure import Spec, group, measure_difference, measure_file, measure_rollouts, signature
 
 
 def rows(prompt_id, texts, forms=None, **fields):
@@ -86,3 +88,38 @@ def test_two_files_are_paired_by_prompt():
     b = measure_rollouts(rows("q", ["c", "c"]) + rows("r", ["c", "d"]), ["distinct"])
     d = measure_difference(a, b).difference("a", "distinct")
     assert d.value == 1.0 and d.n_prompts == 1
+
+
+def spell(texts):
+    """An embedding by the number of each vowel."""
+    return np.array([[text.count(vowel) + 0.1 for vowel in "aeiou"] for text in texts])
+
+
+def test_similarity_and_steps_follow_from_texts_and_a_model():
+    texts = ["Let a be.\n\nadd a", "eel\n\nover", "Let a be.\n\nadd a"]
+    embeddings, steps = spell(texts), [spell(text.split("\n\n")) for text in texts]
+    found = measure_rollouts(
+        rows("p", texts), ["internal_diversity", "reasoning_path_divergence", "pairwise_cosine"], embed=spell
+    )
+    assert found["internal_diversity"][0] == pytest.approx(m.pairwise_cosine(embeddings))
+    assert found["reasoning_path_divergence"][0] == pytest.approx(m.reasoning_path_divergence(steps))
+    with pytest.raises(UserErrors) as caught:
+        measure_rollouts(rows("p", texts), ["internal_diversity", "gradient_vendi"])
+    assert "or choose an embedding model" in str(caught.value) and "or choose a proxy model" in str(caught.value)
+
+
+def test_gradients_come_from_a_proxy_that_sees_prompt_and_text():
+    def proxy(prompts, texts):
+        return [[len(prompt), len(text)] for prompt, text in zip(prompts, texts, strict=True)]
+
+    rollouts = [Rollout("p", "p", i, text, prompt="12345") for i, text in enumerate(["a", "abcdefgh"])]
+    found = measure_rollouts(rollouts, ["gradient_vendi"], gradients=proxy)
+    assert found["gradient_vendi"][0] == pytest.approx(m.vendi([[5, 1], [5, 8]]))
+
+
+def test_a_signature_says_how_a_value_was_made():
+    text = signature("novel_sum:beta=0", embedder="minilm")
+    assert text.startswith("novel_sum|alpha=1.0|beta=0.0|k=10|with_self=True|density=None|embedding:minilm v1 #")
+    assert signature("novel_sum:beta=0", embedder="other") != text
+    assert "gradients:smollm2" in signature("gradient_vendi", proxy="smollm2")
+    assert signature("distinct_2").endswith(f"|polypath {polypath.__version__}")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from polypath import __version__
 from polypath.core import registry
 from polypath.core.binding import Binder
 from polypath.core.document import parse_node
@@ -19,13 +19,12 @@ from polypath.core.importers import load_rows
 from polypath.core.recipe_types import parse_type
 from polypath.core.record import Rollout
 from polypath.core.registry import register
+from polypath.diversity.features.signature import Signature
 from polypath.evaluate import passk
 from polypath.evaluate.compare import Comparison, compare
+from polypath.evaluate.measure_data import Embed, Group, Sketch, check_data, group_data
 from polypath.evaluate.summary import Summary, length
 
-Embed = Callable[[Sequence[str]], Any]  # texts -> (n, d)
-Group = Sequence[Rollout]
-WHOLE = ("reference", "known")
 DEFAULT_MEASURES = ("distinct_n", "self_bleu", "pairwise_difference")
 
 
@@ -71,10 +70,15 @@ class Spec:
             raise UserErrors(UserError(f"-m {text}", error.what, error.fix) for error in binder.errors)
         return cls(text, name, knobs)
 
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The names of what it measures."""
+        return registry.entry("measure", self.name).data
+
     def __call__(self, data: Mapping[str, Any]) -> float:
         """The measure of one group; `data` maps the vocabulary to the group's values."""
         function = registry.get("measure", self.name)
-        return float(function(**{name: data[name] for name in registry.entry("measure", self.name).data}, **self.knobs))
+        return float(function(**{name: data[name] for name in self.data}, **self.knobs))
 
 
 def _spelt_out(text: str) -> str:
@@ -91,28 +95,44 @@ def _spelt_out(text: str) -> str:
     return text
 
 
+def signature(text: str, *, embedder: str = "", proxy: str = "") -> str:
+    """How a value was made, to be quoted beside it: measure, all knobs, features, version.
+
+    >>> signature("distinct_2").split("|")[:2], signature("chamfer", embedder="minilm").split("|")[:2]
+    (['distinct_n', 'n=2'], ['chamfer', 'embedding:minilm v1 #08b2266c'])
+    """
+    spec = Spec.parse(text)
+    schema = registry.entry("measure", spec.name).knobs
+    knobs = [f"{knob}={spec.knobs.get(knob, facts.get('default'))}" for knob, facts in schema.items()]
+    embedding, sketch = Signature(f"embedding:{embedder or 'column'}"), Signature(f"gradients:{proxy or 'column'}")
+    made = {"texts": Signature("tokens"), "embeddings": embedding, "similarity": embedding, "steps": embedding}
+    features = [str({**made, "gradients": sketch}[name]) for name in spec.data if name in made or name == "gradients"]
+    return "|".join([spec.name, *knobs, *features, f"polypath {__version__}"])
+
+
 def measure_rollouts(
     rollouts: Sequence[Rollout],
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
     group_by: str = "prompt",
     embed: Embed | None = None,
+    gradients: Sketch | None = None,
 ) -> Summary:
     """A table with one row per group and a column per measure, beside `samples`, `length`, `characters`, `reward`.
 
     `group_by` is "prompt", "group", "all", or a column of the rows ("step", "run", or one of another framework).
-    Measures of embeddings take them from the column `embedding`, or from `embed(texts)`. Raises UserError for what
-    is unknown or missing, all at once.
+    Measures of embeddings take them from the column `embedding`, or from `embed(texts)`; what else they need is in
+    `measure_data`. Raises UserError for what is unknown or missing, all at once.
     """
     if not rollouts:
         raise UserError("measure", "there are no rollouts", "Give a file with at least one row.")
     specs = _parse_all(measures)
     groups = group(rollouts, group_by)
-    _check_data(specs, rollouts, embed)
-    needs_embeddings = any("embeddings" in registry.entry("measure", spec.name).data for spec in specs)
+    needed = {spec.text: spec.data for spec in specs}
+    check_data(needed, rollouts, embed, gradients)
     rows = []
     for members in groups.values():
-        data = _data(members, embed if needs_embeddings else None, needs_embeddings)
+        data = group_data(members, set().union(*needed.values()), embed, gradients)
         rows.append({**_statistics(members), **{spec.text: spec(data) for spec in specs}})
     columns = {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
     return Summary(tuple(groups), columns)
@@ -159,50 +179,6 @@ def _parse_all(measures: Sequence[str]) -> list[Spec]:
     if errors:
         raise errors[0] if len(errors) == 1 else UserErrors(errors)
     return specs
-
-
-def _check_data(specs: Sequence[Spec], rollouts: Group, embed: Embed | None) -> None:
-    """Every measure must find its data in the file. Raises UserErrors with what is missing and how to give it."""
-    has = {
-        "texts": True,
-        "rewards": any(not math.isnan(r.reward) for r in rollouts),
-        "correct": all(r.correct is not None for r in rollouts),
-        "labels": any(r.canonical is not None or r.answer is not None for r in rollouts),
-        "embeddings": embed is not None or all("embedding" in r.extra for r in rollouts),
-    }
-    fixes = {
-        "correct": "Add a boolean column 'correct', or map one to it.",
-        "labels": "Add a column 'canonical' or 'answer', or map one to it.",
-        "embeddings": "Add a column 'embedding', or choose an embedding model.",
-        "rewards": "Add a column 'rewards', or map one to it.",
-    }
-    errors = []
-    for spec in specs:
-        for name in registry.entry("measure", spec.name).data:
-            if not has.get(name, all(name in rollout.extra for rollout in rollouts)):
-                fix = fixes.get(name, f"Add a column '{name}' to the rows.")
-                errors.append(UserError(f"-m {spec.text}", f"needs {name}, which the rows do not have", fix))
-    if errors:
-        raise errors[0] if len(errors) == 1 else UserErrors(errors)
-
-
-def _data(members: Group, embed: Embed | None, needs_embeddings: bool) -> dict[str, Any]:
-    texts = [rollout.text for rollout in members]
-    data: dict[str, Any] = {
-        "texts": texts,
-        "rewards": [rollout.reward for rollout in members],
-        "correct": [bool(rollout.correct) for rollout in members],
-        "labels": [rollout.canonical if rollout.canonical is not None else rollout.answer for rollout in members],
-    }
-    for name in members[0].extra:  # what a measure needs beside the vocabulary is a column of that name
-        if name not in data and all(name in rollout.extra for rollout in members):
-            data[name] = [rollout.extra[name] for rollout in members]
-    for name in WHOLE:  # one value for the whole group
-        if name in data:
-            data[name] = set(data[name][0]) if name == "known" else data[name][0]
-    if needs_embeddings:
-        data["embeddings"] = np.asarray(embed(texts) if embed else [r.extra["embedding"] for r in members])
-    return data
 
 
 def _statistics(members: Group) -> dict[str, float]:

@@ -30,19 +30,27 @@ def head_gradients(
     Pagh 2013), so that inner products of sketches estimate those of the gradients without bias. Use one `seed` for all
     sets to be compared. An example without tokens, or with zero gradient, is a row of zeros. Source: [2.60], [2.116].
     """
-    rows = np.zeros((len(hidden), dims))
-    for i, (states, probability, target) in enumerate(zip(hidden, probabilities, targets, strict=True)):
-        h, p, y = _checked(states, probability, target, i)
-        if len(y) == 0:
-            continue
-        errors = p.copy()
-        errors[np.arange(len(y)), y] -= 1.0
-        left = _count_sketch(errors, dims, derive(seed, "head_gradients", "vocabulary"))
-        right = _count_sketch(h, dims, derive(seed, "head_gradients", "hidden"))
-        product = (np.fft.rfft(left, axis=1) * np.fft.rfft(right, axis=1)).sum(axis=0)
-        rows[i] = np.fft.irfft(product, n=dims)
+    examples = [_checked(*one, i) for i, one in enumerate(zip(hidden, probabilities, targets, strict=True))]
+    rows = np.stack([sketch(*one, dims=dims, seed=seed) for one in examples]) if examples else np.zeros((0, dims))
+    return unit_sketches(rows, seed=seed)
+
+
+def sketch(hidden: Matrix, probabilities: Matrix, targets: Any, *, dims: int, seed: int) -> Matrix:
+    """The sketch of one example before scaling, (dims,): a sum over tokens, so parts of an example may be added up."""
+    if len(hidden) == 0:
+        return np.zeros(dims)
+    errors = np.array(probabilities, dtype=np.float64)
+    errors[np.arange(len(errors)), targets] -= 1.0
+    left = _count_sketch(errors, dims, derive(seed, "head_gradients", "vocabulary"))
+    right = _count_sketch(hidden, dims, derive(seed, "head_gradients", "hidden"))
+    product = (np.fft.rfft(left, axis=1) * np.fft.rfft(right, axis=1)).sum(axis=0)
+    return np.asarray(np.fft.irfft(product, n=dims))
+
+
+def unit_sketches(rows: Matrix, *, seed: int, **knobs: Any) -> Features:
+    """Sketches (n, dims) scaled to unit length, rows of zeros left as they are, signed with how they were made."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    signature = Signature("head_gradients", dims=dims, knobs={"of": "head", "seed": seed})
+    signature = Signature("head_gradients", dims=rows.shape[1], knobs={"of": "head", "seed": seed, **knobs})
     return Features(rows / np.where(norms > 0, norms, 1.0), signature)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from polypath.core.errors import UserError, missing_extra
+from polypath.core.errors import UserError
 from polypath.core.seeds import derive
 
 Measure = Callable[[Sequence[Any]], float]
@@ -21,18 +22,20 @@ def rank_correlations(table: Mapping[str, Sequence[float]]) -> dict[tuple[str, s
     Measures that disagree say so before one is believed; add a column with an outcome, or an expert's order, to see
     which of them predicts it. Sets where either is NaN are left out; NaN for fewer than three.
     """
-    try:
-        from scipy.stats import rankdata
-    except ImportError:
-        raise missing_extra("rank_correlations", "scipy", "measure") from None
     names, found = list(table), {}
     for i, a in enumerate(names):
         for b in names[i + 1 :]:
             pairs = np.array([table[a], table[b]], dtype=float)
             pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
             constant = pairs.shape[1] < 3 or bool((pairs.max(axis=1) == pairs.min(axis=1)).any())
-            found[a, b] = math.nan if constant else float(np.corrcoef(rankdata(pairs, axis=1))[0, 1])
+            found[a, b] = math.nan if constant else float(np.corrcoef([_ranks(row) for row in pairs])[0, 1])
     return found
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 1, equal values sharing the mean of theirs."""
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[where])
 
 
 def behaviours(
