@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from step_vs_trl import GROUPS, NEW, SIZE, Alternating, load
+from step_vs_trl import SIZE, Alternating, load
 
 from polypath import credit
 from polypath.core.recipe_types import Call
@@ -28,6 +28,7 @@ from polypath.train.config import ModelConfig, Recipe, RolloutConfig, TrainConfi
 from polypath.train.execute import build_session
 from polypath.train.processes import Processes
 
+GROUPS, NEW = 2, 8  # the shortest step that a user will see
 METHODS = ("grpo", "rarity", "dpwriter_reward")
 
 
