@@ -125,28 +125,6 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-KINDS: dict[str, Callable[..., Archive]] = {}  # name -> how to open it, filled below
-
-
-def open_archive(kind: str, **options: Any) -> Archive:
-    """An empty archive.
-
-    - grid: dims, ranges; sliding: the same, with boundaries that follow the data
-    - cvt: cells, ranges, seed
-    - categorical: categories, one list of values per descriptor
-    - proximity: descriptor_dim, k, threshold: unstructured, an item is kept when it is novel
-    - lists: most
-
-    Raises UserError for an unknown kind, options that do not fit, or without pyribs.
-    """
-    if kind not in KINDS:
-        raise UserError("archive", f"there is no kind '{kind}'", did_you_mean(kind, KINDS))
-    try:
-        return KINDS[kind](**options)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"archive {kind}", str(error), "See polypath.diversity.archives.open_archive.") from error
-
-
 def _ribs(kind: str, name: str, **options: Any) -> Ribs:
     try:
         import ribs.archives
@@ -187,7 +165,7 @@ def _lists(*, most: int | None = None) -> Lists:
     return Lists(most)
 
 
-KINDS |= {
+KINDS: dict[str, Callable[..., Archive]] = {
     "grid": _grid,
     "sliding": _sliding,
     "cvt": _cvt,
@@ -195,6 +173,25 @@ KINDS |= {
     "proximity": _proximity,
     "lists": _lists,
 }
+
+
+def open_archive(kind: str, **options: Any) -> Archive:
+    """An empty archive.
+
+    - grid: dims, ranges; sliding: the same, with boundaries that follow the data
+    - cvt: cells, ranges, seed
+    - categorical: categories, one list of values per descriptor
+    - proximity: descriptor_dim, k, threshold: unstructured, an item is kept when it is novel
+    - lists: most
+
+    Raises UserError for an unknown kind, options that do not fit, or without pyribs.
+    """
+    if kind not in KINDS:
+        raise UserError("archive", f"there is no kind '{kind}'", did_you_mean(kind, KINDS))
+    try:
+        return KINDS[kind](**options)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"archive {kind}", str(error), "See polypath.diversity.archives.open_archive.") from error
 
 
 def merge(into: Archive, *others: Archive) -> Archive:
