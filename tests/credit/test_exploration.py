@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polypath import credit
-from polypath.credit.combine import add_bonus, amplify, boost, collect, guarded_z
+from polypath.credit.combine import add_bonus, amplify, boost, collect, guarded_z, product_of_columns, synergy
 from polypath.credit.exploration import curious, information_gain, sharpen, weighted_z
 from polypath.credit.gates import near_best, solved_share
 from polypath.credit.normalise import z_score
@@ -38,6 +38,12 @@ def test_bonuses_after_normalisation():
     close(boost([2, -2], [0.5, 0.5], lam=1.0), [3, -3])
     stacked = collect([0.1, 0.2], collect([1.0, 2.0]))
     assert stacked.tolist() == [[1.0, 0.1], [2.0, 0.2]]
+
+
+def test_columns_that_agree_and_that_all_must_be_met():
+    close(synergy([[1, 1], [1, -1], [-1, -1]]), [2.5, 0, -2.5])
+    close(synergy([[1, 2, 3], [1, -2, 0]]), [6 + 0.5 * 11, -1 - 0.5 * -2])  # pairs 2 + 3 + 6, and -2
+    close(product_of_columns([[0.5, 0.5], [1, 0], [-1, -1], [np.nan, 1]]), [0.25, 0, 0, 0])
 
 
 def test_gates():

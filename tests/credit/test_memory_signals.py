@@ -215,6 +215,7 @@ METHODS = {
     "r_diverse": {},
     "hire": {},
     "oni": {},
+    "chess_puzzles": {},
     "dvd": {},
     "diver_ct": {"thresholds": [0.5] * 3},
 }

@@ -13,6 +13,7 @@ from polypath.credit.set_credit import (
     sets,
     split_levels,
     supergroup,
+    uniform_share,
 )
 from polypath.diversity.marginals import leave_one_out
 
@@ -119,3 +120,16 @@ def test_levels_are_split():
     np.testing.assert_allclose(found[:, 0], [0.5, 0.5, -0.5, -0.5, -0.5, -0.5])  # each stratum counts once
     np.testing.assert_allclose(found[:2, 1], [2**-0.5, -(2**-0.5)])
     np.testing.assert_allclose(found[2:, 1], np.array([0.5, 0.5, -0.5, -0.5]) / 3**-0.5)  # sample std 1/sqrt 3
+
+
+def test_a_rare_class_is_not_punished_for_being_rare():
+    labels = [0] * 12 + [1] * 7 + [2]  # shares .6, .35, .05 of three
+    published = uniform_share(labels, [True] * 20, one_sided=False)
+    assert published[-1] < published[0]
+    ours = uniform_share(labels, [True] * 20)
+    assert ours[-1] == 1.0 and ours[0] == pytest.approx(1 - (0.6 - 1 / 3))
+    # the two invalid ones neither count nor make 0 rarer: 2 of 3 valid against 1/2
+    assert uniform_share([0, 0, 1, 0, 5], [True, True, True, False, False]).tolist() == pytest.approx(
+        [5 / 6, 5 / 6, 1, -1, -1]
+    )
+    assert uniform_share([0, 1], [False, False]).tolist() == [-1, -1]

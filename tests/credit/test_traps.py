@@ -10,11 +10,21 @@ from polypath.credit.novelty import mean_distance, volume_gain
 from polypath.credit.novelty_weights import nearest_distance
 from polypath.credit.signals import distinctness
 
-FUSED = ["dra_grpo", "dra_dr_grpo", "dpp_grpo", "mathv_dp", "diversity_rewarded", "dcr", "repexp", "hire"]  # similarity
+FUSED = [
+    "setpo",
+    "dra_grpo",
+    "dra_dr_grpo",
+    "dpp_grpo",
+    "mathv_dp",
+    "diversity_rewarded",
+    "dcr",
+    "repexp",
+    "hire",
+]  # similarity
 TEXTUAL = ["diver", "multirole"]
-ROLES = ["moda", "smerl", "iib_lpo"]
+ROLES = ["moda", "smerl", "bdp", "iib_lpo"]
 OTHERS = ["sgrpo", "mupo", "dvd", "sd_e2", "xrpo", "outcome_ucb", "outcome_batch", "meds", "cd_rlhf", "oni"]
-EARLIER = ["darling", "uniqueness", "rarity"]
+EARLIER = ["darling", "uniqueness", "rarity", "gapo"]
 IN_EQUAL_GROUPS = [name for name in credit.methods() if "signal_in_equal_groups" in credit.load_method(name).traits]
 INPUTS = {"texts", "labels", "answers", "contexts", "similarity", "logp", "mask", "correct", "beliefs", "spans"}
 SIGNALS = [e for e in registry.entries("signal") if e.returns == ("diversity",) and set(e.data) <= INPUTS]

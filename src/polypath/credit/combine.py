@@ -50,6 +50,38 @@ def uncertainty(rewards: Array) -> Array:
     return 1.0 - 2.0 * array_namespace(share).abs(share - 0.5)
 
 
+@register(
+    "fuse", "product_of_columns", returns="rewards", paper="Chess puzzles (1.90)", traits={"permutation_equivariant"}
+)
+def product_of_columns(reward_columns: Array) -> Array:
+    """The product of the rewards: every one must be met. Undefined and negative ones count as 0.
+
+    Shapes: (..., G, M) -> (..., G).
+    """
+    columns = as_float(reward_columns)
+    xp = array_namespace(columns)
+    return xp.prod(xp.where(columns > 0, columns, xp.zeros_like(columns)), axis=-1)
+
+
+@register(
+    "normalise", "synergy", returns="advantages", paper="Customized-GRPO (1.70)", traits={"permutation_equivariant"}
+)
+def synergy(column_advantages: Array, *, strength: float = 0.5) -> Array:
+    """The sum s of the columns plus sign(s) * strength * the sum of their pairwise products.
+
+    For two rewards a + b + sign(a + b) * strength * ab: where they agree they count more than their sum, where they
+    conflict less. Shapes: (..., G, M) -> (..., G).
+
+    >>> synergy([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [2.0, -1.0]]).tolist()
+    [2.5, 0.0, -2.5, 0.0]
+    """
+    columns = as_float(column_advantages)
+    xp = array_namespace(columns)
+    total = xp.sum(columns, axis=-1)
+    pairs = (total**2 - xp.sum(columns**2, axis=-1)) / 2.0
+    return total + strength * xp.sign(total) * pairs
+
+
 @register("normalise", "guarded_z", returns="advantages", traits=CENTRED)
 def guarded_z(rewards: Array, base_rewards: Array, *, eps: float = 1e-4, ddof: int = 1) -> Array:
     """The z-score of the fused rewards, but only centred where the rewards *as given* are all equal.

@@ -63,6 +63,7 @@ Provider = Callable[[Sequence[str]], Any]
 HOW = {
     "correct": "Give `correct`, or rewards that are all 0/1 (or all -1/1), or use a gate by reward.",
     "labels": "Let the task set `canonical`, give `labels`, or start with the partition same_answer or same_text.",
+    "answers": "Let the task set `answer`, or give `answers`, null where there is none.",
     "embeddings": 'Pass providers={"embeddings": embed}, where embed(texts) gives one vector per text.',
     "similarity": "Add the stage {representation: cosine} before it, or give `similarity`.",
     "diversity": "Add a signal stage before it.",

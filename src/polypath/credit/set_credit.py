@@ -13,6 +13,7 @@ from polypath.core.registry import register
 from polypath.core.seeds import derive
 from polypath.credit.normalise import leave_one_out
 from polypath.credit.stratify import compare, together
+from polypath.diversity.partitions import class_sizes
 
 
 @register("partition", "sets", returns="strata")
@@ -180,3 +181,24 @@ def candidate_cosine(embeddings: Array) -> np.ndarray:
     rows = np.nan_to_num(np.asarray(embeddings, dtype=float))
     unit = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-12)
     return unit @ np.swapaxes(unit, -2, -1)
+
+
+@register("fuse", "uniform_share", returns="rewards", paper="GAPO", traits={"permutation_equivariant"})
+def uniform_share(
+    labels: Array, correct: Array, *, categories: int | None = None, one_sided: bool = True
+) -> np.ndarray:
+    """1 - max(f - 1/L, 0) for a valid rollout, f the share of its class among the valid ones; -1 for an invalid one.
+
+    L is the number of classes that there are, or else that occur among the valid. The paper's 1 - |f - 1/L|
+    (`one_sided` false) also takes from a class for being rare, so that one of 5 % can earn less than one of 60 %.
+    Shapes: int (..., G), bool (..., G) -> (..., G).
+
+    >>> uniform_share([0, 0, 0, 1], [True] * 4, categories=3, one_sided=False).round(6).tolist()
+    [0.583333, 0.583333, 0.583333, 0.916667]
+    """
+    valid = np.asarray(correct, dtype=bool)
+    sizes = np.maximum(class_sizes(np.asarray(labels), among=valid), 1)
+    number = np.maximum(valid.sum(axis=-1, keepdims=True), 1)
+    classes = (valid / sizes).sum(axis=-1, keepdims=True) if categories is None else categories
+    excess = sizes / number - 1.0 / np.maximum(classes, 1)
+    return np.where(valid, 1.0 - (np.maximum(excess, 0.0) if one_sided else np.abs(excess)), -1.0)
