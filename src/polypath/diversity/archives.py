@@ -1,276 +1,211 @@
-"""Archives of good and different items: the maps of pyribs for texts, and one that keeps several items per cell.
+"""Quality-diversity archives: the best solution of every cell of a space of descriptors, and how it came there.
 
-An archive takes batches of (item, quality, descriptor) and keeps the best of every cell. Items may be any JSON value.
+An archive is a fold over its log. Every addition is kept, so that saving is writing the log, loading is replaying it,
+and lineage, acceptance rates and what each model contributed need no bookkeeping of their own. Geometry and
+replacement are pyribs'; solutions are any JSON values, texts most of the time.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from polypath.core.errors import UserError, did_you_mean, missing_extra
+from polypath.core import registry
+from polypath.core.errors import UserError
+from polypath.core.files import atomic_write, numbered_rows, to_json
 from polypath.core.seeds import derive
+from polypath.core.stages import parse_stage
 
-Policy = Literal["uniform", "softmax", "inverse", "ucb"]
+NEW, BETTER, REJECTED, INVALID = "new", "better", "rejected", "invalid"
+SCHEMA = 1
 
 
 @dataclass(frozen=True)
-class Elite:
-    """One kept item: its quality, its descriptor, and the cell that it holds."""
+class Entry:
+    """One addition: what, how good, where in descriptor space, by which model, varied from which earlier entry."""
 
-    item: Any
+    solution: Any
     quality: float
     descriptor: tuple[Any, ...]
-    cell: int
+    source: str = ""
+    parent: int | None = None
+    number: int = -1  # its place in the log
+    status: str = ""
 
 
-class Archive(Protocol):
-    """What every archive can do; see `open_archive`."""
+class Cells(Protocol):
+    """Where entries live. Entries are known by their number in the log."""
 
-    def add(self, items: Sequence[Any], quality: Sequence[float], descriptors: Sequence[Sequence[Any]]) -> list[int]:
-        """Insert a batch: 0 not kept, 1 kept in place of a worse one, 2 kept in a new cell. NaN is refused."""
+    total: int | None  # how many cells there are, None where that is not fixed
+
+    def place(self, entry: Entry) -> str:
+        """Insert if the entry's cell wants it: "new", "better" or "rejected". Raises ValueError without a cell."""
         ...
 
-    def elites(self) -> list[Elite]:
-        """All kept items, by cell."""
+    def clips(self, descriptor: tuple[Any, ...]) -> bool:
+        """Whether the descriptor lies outside the range, and counts at its border."""
+        ...
+
+    def members(self) -> list[int]:
+        """Numbers of the entries that are in now."""
+        ...
+
+    def occupied(self, descriptor: tuple[Any, ...]) -> bool:
+        """Whether the cell of a descriptor has an elite. Raises ValueError without a cell."""
+        ...
+
+    def filled(self) -> int:
+        """How many cells have one."""
         ...
 
 
-def check_batch(
-    items: Sequence[Any], quality: Sequence[float], descriptors: Sequence[Sequence[Any]]
-) -> tuple[list[Any], np.ndarray]:
-    """Items and qualities of one batch. Raises UserError for other lengths and for a value that is not finite."""
-    values = np.asarray(quality, dtype=float)
-    if not len(items) == len(values) == len(descriptors):
-        what = f"{len(items)} items, {len(values)} qualities and {len(descriptors)} descriptors"
-        raise UserError("archive.add", what, "Give one of each per item.")
-    for i, (value, descriptor) in enumerate(zip(values, descriptors, strict=True)):
-        numbers = [v for v in descriptor if isinstance(v, float | np.floating)]
-        if not math.isfinite(value) or not all(math.isfinite(v) for v in numbers):
-            raise UserError(f"archive.add item {i}", "its quality or descriptor is not finite", "Leave it out.")
-    return list(items), values
+class Archive:
+    """Cells, their elites, and the log of all additions. Made by a registered archive such as `grid`.
 
-
-class Ribs:
-    """An archive of pyribs behind the protocol. Descriptors outside the ranges fall into the border cells."""
-
-    def __init__(self, kind: str, archive: Any) -> None:
-        self.kind, self.archive = kind, archive
-
-    def add(self, items: Sequence[Any], quality: Sequence[float], descriptors: Sequence[Sequence[Any]]) -> list[int]:
-        """See `Archive.add`."""
-        held, values = check_batch(items, quality, descriptors)
-        if not held:
-            return []
-        solutions = np.empty(len(held), dtype=object)
-        solutions[:] = held
-        measures = np.array([list(d) for d in descriptors], dtype=object if self.kind == "categorical" else float)
-        return [int(status) for status in self.archive.add(solutions, values, measures)["status"]]
-
-    def elites(self) -> list[Elite]:
-        """See `Archive.elites`."""
-        data = self.archive.data()
-        found = [
-            Elite(item, float(quality), tuple(_plain(v) for v in measures), int(index))
-            for item, quality, measures, index in zip(
-                data["solution"], data["objective"], data["measures"], data["index"], strict=True
-            )
-        ]
-        return sorted(found, key=lambda elite: elite.cell)
-
-
-@dataclass
-class Lists:
-    """Cells that keep up to `most` items each, the best first: RainbowPlus (1.104).
-
-    The cell is the descriptor itself. An item that is in its cell already is not added again.
+    `config` rebuilds it ({name: knobs}); `offset` is the quality that counts as 0 in the quality-diversity score.
     """
 
-    most: int | None = None
-    cells: dict[tuple[Any, ...], list[tuple[float, Any]]] = field(default_factory=dict)
+    def __init__(self, config: Mapping[str, Any], cells: Cells, *, offset: float = 0.0) -> None:
+        self.config, self.cells, self.offset = dict(config), cells, offset
+        self.log: list[Entry] = []
 
-    def add(self, items: Sequence[Any], quality: Sequence[float], descriptors: Sequence[Sequence[Any]]) -> list[int]:
-        """See `Archive.add`."""
-        held, values = check_batch(items, quality, descriptors)
-        statuses = []
-        for item, value, descriptor in zip(held, values, descriptors, strict=True):
-            cell = self.cells.setdefault(tuple(descriptor), [])
-            fresh = not cell
-            if any(other == item for _, other in cell):
-                statuses.append(0)
-                continue
-            cell.append((float(value), item))
-            cell.sort(key=lambda pair: -pair[0])  # stable: among equals the earlier stays ahead
-            dropped = cell[self.most :] if self.most is not None else []
-            del cell[len(cell) - len(dropped) :]
-            statuses.append(0 if any(other is item for _, other in dropped) else 2 if fresh else 1)
-        return statuses
+    def __len__(self) -> int:
+        return len(self.cells.members())
 
-    def elites(self) -> list[Elite]:
-        """See `Archive.elites`; a cell's number is its place in order of appearance."""
-        return [
-            Elite(item, quality, descriptor, number)
-            for number, (descriptor, cell) in enumerate(self.cells.items())
-            for quality, item in cell
-        ]
+    def add(
+        self,
+        solutions: Sequence[Any],
+        quality: Sequence[float],
+        descriptors: Sequence[Sequence[Any]],
+        *,
+        source: str = "",
+        parents: Sequence[int | None] | None = None,
+    ) -> list[str]:
+        """The status of each, in order: "new" (an empty cell), "better" (replaces), "rejected" or "invalid".
+
+        A quality or descriptor that is not finite, or of no known category, is invalid and counted. A descriptor out of
+        range counts at the border. Ties keep the earlier one. Raises UserError for lists of different lengths.
+        """
+        parents = [None] * len(solutions) if parents is None else parents
+        if not len(solutions) == len(quality) == len(descriptors) == len(parents):
+            sizes = f"{len(solutions)}, {len(quality)}, {len(descriptors)} and {len(parents)}"
+            what = f"solutions, quality, descriptors and parents number {sizes}"
+            raise UserError("archive.add", what, "Give one of each per addition.")
+        batch = zip(solutions, quality, descriptors, parents, strict=True)
+        return [self._append(Entry(s, float(q), tuple(d), source, p)).status for s, q, d, p in batch]
+
+    def _append(self, entry: Entry) -> Entry:
+        entry = replace(entry, number=len(self.log))
+        try:
+            status = self.cells.place(entry) if math.isfinite(entry.quality) else INVALID
+        except ValueError:
+            status = INVALID
+        self.log.append(replace(entry, status=status))
+        return self.log[-1]
+
+    def elites(self) -> list[Entry]:
+        """What is in now, the oldest first."""
+        return [self.log[number] for number in sorted(self.cells.members())]
+
+    def occupied(self, descriptors: Sequence[Sequence[Any]]) -> list[bool]:
+        """Whether the cell of each descriptor has an elite: 1 - that is the exploration bonus of EBC (1.101)."""
+        return [self.cells.occupied(tuple(descriptor)) for descriptor in descriptors]
+
+    def sample(self, n: int, policy: str | Mapping[str, Any] = "uniform", *, seed: int) -> list[Entry]:
+        """`n` parents with replacement, by a registered sampler: its name or {name: knobs}.
+
+        Raises UserError for an unknown sampler or knob, and for an empty archive.
+        """
+        elites = self.elites()
+        if not elites:
+            raise UserError("archive.sample", "the archive is empty", "Add a valid solution first.")
+        call = parse_stage({"sampler": policy}, "archive.sample", ("sampler",))
+        children = Counter(entry.parent for entry in self.log)
+        accepted = Counter(entry.parent for entry in self.log if entry.status in (NEW, BETTER))
+        data = {
+            "quality": np.array([elite.quality for elite in elites]),
+            "tries": np.array([children[elite.number] for elite in elites]),
+            "accepted": np.array([accepted[elite.number] for elite in elites]),
+        }
+        weights = call.bind()(**{name: data[name] for name in registry.entry("sampler", call.name).data})
+        rng = np.random.default_rng(derive(seed, "archive", len(self.log)))
+        return [elites[i] for i in rng.choice(len(elites), size=n, p=weights)]
+
+    def merge(self, *others: Archive) -> Archive:
+        """A new archive of this form with the elites of all, this one's first.
+
+        Per cell the best is kept, ties going to the earlier archive; for grid, CVT, categorical and unbounded list
+        archives that is associative. Proximity and sliding archives depend on the order.
+        """
+        merged = self.empty()
+        for archive in (self, *others):
+            for elite in archive.elites():
+                merged._append(replace(elite, parent=None))
+        return merged
+
+    def empty(self) -> Archive:
+        """A new archive of the same form, with the same cells."""
+        return _build(self.config, "archive")
+
+    def replay(self, keep: Callable[[Entry], bool] = lambda entry: True) -> Archive:
+        """The archive as if only the entries that `keep` accepts had been added."""
+        archive = self.empty()
+        for entry in self.log:
+            if keep(entry):
+                archive._append(entry)
+        return archive
+
+    def contributions(self) -> dict[str, float]:
+        """What each source adds to the quality-diversity score: all, less the score without that source's entries."""
+        score = self.stats()["qd_score"]
+        sources = sorted({entry.source for entry in self.log})
+        rest = {source: self.replay(lambda entry, source=source: entry.source != source) for source in sources}
+        return {source: score - archive.stats()["qd_score"] for source, archive in rest.items()}
+
+    def stats(self) -> dict[str, float]:
+        """Counts, coverage (NaN without a fixed number of cells), sum of quality - offset, best and mean quality."""
+        quality = [elite.quality for elite in self.elites()]
+        statuses = Counter(entry.status for entry in self.log)
+        cells = self.cells.filled()
+        return {
+            "added": len(self.log),
+            "size": len(quality),
+            "cells": cells,
+            "coverage": cells / self.cells.total if self.cells.total else math.nan,
+            "qd_score": sum(value - self.offset for value in quality),
+            "best": max(quality, default=math.nan),
+            "mean": sum(quality) / len(quality) if quality else math.nan,
+            "rejected": statuses[REJECTED],
+            "invalid": statuses[INVALID],
+            "clipped": sum(self.cells.clips(entry.descriptor) for entry in self.log if entry.status != INVALID),
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write the log as JSONL, its first line the archive's form."""
+        lines = [to_json({"archive": self.config, "schema": SCHEMA})]
+        lines += [to_json({**asdict(entry), "descriptor": list(entry.descriptor)}) for entry in self.log]
+        atomic_write(Path(path), "".join(f"{line}\n" for line in lines))
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _ribs(kind: str, name: str, **options: Any) -> Ribs:
-    try:
-        import ribs.archives
-    except ImportError:
-        raise missing_extra(f"archive {kind}", "ribs", "measure") from None
-    return Ribs(kind, getattr(ribs.archives, name)(solution_dim=(), solution_dtype=object, **options))
-
-
-def _grid(*, dims: Sequence[int], ranges: Sequence[tuple[float, float]]) -> Ribs:
-    return _ribs("grid", "GridArchive", dims=dims, ranges=ranges)
-
-
-def _sliding(*, dims: Sequence[int], ranges: Sequence[tuple[float, float]], buffer: int = 1000) -> Ribs:
-    return _ribs("sliding", "SlidingBoundariesArchive", dims=dims, ranges=ranges, buffer_capacity=buffer)
-
-
-def _cvt(*, cells: int, ranges: Sequence[tuple[float, float]], seed: int = 0, samples: int = 10_000) -> Ribs:
-    numbers = derive(seed, "cvt") % 2**31
-    return _ribs("cvt", "CVTArchive", centroids=cells, ranges=ranges, seed=numbers, samples=samples)
-
-
-def _categorical(*, categories: Sequence[Sequence[Any]]) -> Ribs:
-    return _ribs("categorical", "CategoricalArchive", categories=categories, measures_dtype=object)
-
-
-def _proximity(*, descriptor_dim: int, k: int = 15, threshold: float = 0.1) -> Ribs:
-    return _ribs(
-        "proximity",
-        "ProximityArchive",
-        measure_dim=descriptor_dim,
-        k_neighbors=k,
-        novelty_threshold=threshold,
-        local_competition=True,
-    )
-
-
-def _lists(*, most: int | None = None) -> Lists:
-    return Lists(most)
-
-
-KINDS: dict[str, Callable[..., Archive]] = {
-    "grid": _grid,
-    "sliding": _sliding,
-    "cvt": _cvt,
-    "categorical": _categorical,
-    "proximity": _proximity,
-    "lists": _lists,
-}
-
-
-def open_archive(kind: str, **options: Any) -> Archive:
-    """An empty archive.
-
-    - grid: dims, ranges; sliding: the same, with boundaries that follow the data
-    - cvt: cells, ranges, seed
-    - categorical: categories, one list of values per descriptor
-    - proximity: descriptor_dim, k, threshold: unstructured, an item is kept when it is novel
-    - lists: most
-
-    Raises UserError for an unknown kind, options that do not fit, or without pyribs.
-    """
-    if kind not in KINDS:
-        raise UserError("archive", f"there is no kind '{kind}'", did_you_mean(kind, KINDS))
-    try:
-        return KINDS[kind](**options)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"archive {kind}", str(error), "See polypath.diversity.archives.open_archive.") from error
-
-
-def merge(into: Archive, *others: Archive) -> Archive:
-    """Add the elites of other archives. With distinct qualities the order does not matter, except for `proximity` and
-    `sliding`, whose cells depend on what came before.
-    """
-    for other in others:
-        found = other.elites()
-        into.add([e.item for e in found], [e.quality for e in found], [e.descriptor for e in found])
-    return into
-
-
-def save(archive: Archive, path: Path) -> None:
-    """Write the elites as JSON lines; `load` adds them to an empty archive of the same kind."""
-    lines = [
-        json.dumps({"item": e.item, "quality": e.quality, "descriptor": list(e.descriptor)}) for e in archive.elites()
-    ]
-    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-
-
-def load(archive: Archive, path: Path) -> Archive:
-    """Add what `save` wrote."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    archive.add([r["item"] for r in rows], [r["quality"] for r in rows], [r["descriptor"] for r in rows])
+def load(path: str | Path) -> Archive:
+    """The archive that `save` wrote. Raises UserError for another file."""
+    rows = [row for _, row, _ in numbered_rows(Path(path))]
+    if not rows or "archive" not in rows[0]:
+        raise UserError(str(path), "is not an archive", "Give a file that Archive.save wrote.")
+    archive = _build(rows[0]["archive"], str(path))
+    for row in rows[1:]:
+        quality = math.nan if row["quality"] is None else float(row["quality"])
+        values = tuple(math.nan if value is None else value for value in row["descriptor"])
+        archive._append(Entry(row["solution"], quality, values, row["source"], row["parent"]))
     return archive
 
 
-def statistics(archive: Archive, *, cells: int | None = None, offset: float = 0.0) -> dict[str, float]:
-    """Occupied cells, coverage of `cells`, QD score (sum of quality - offset), best and mean; NaN is undefined."""
-    quality = np.array([elite.quality for elite in archive.elites()])
-    occupied = len({elite.cell for elite in archive.elites()})
-    return {
-        "n": float(len(quality)),
-        "occupied": float(occupied),
-        "coverage": occupied / cells if cells else math.nan,
-        "qd_score": float((quality - offset).sum()),
-        "best": float(quality.max()) if len(quality) else math.nan,
-        "mean": float(quality.mean()) if len(quality) else math.nan,
-    }
-
-
-def draw(
-    archive: Archive,
-    n: int,
-    *,
-    policy: Policy = "uniform",
-    temperature: float = 0.1,
-    tried: dict[int, tuple[int, int]] | None = None,
-    exploration: float = 1.0,
-    seed: int = 0,
-) -> list[Elite]:
-    """`n` parents, with replacement. Raises UserError for an empty archive.
-
-    "uniform" over elites; "softmax" favours good ones; "inverse" weak ones, exp((1 - quality) / temperature) as in
-    Ferret (0.92); "ucb" takes the cells of largest accepted/tried + exploration * sqrt(2 ln N / tried), `tried` holding
-    (accepted, tried) by cell.
-    """
-    found = archive.elites()
-    if not found:
-        raise UserError("archive.draw", "the archive is empty", "Add something first.")
-    rng = np.random.default_rng(derive(seed, "archive", policy))
-    quality = np.array([elite.quality for elite in found])
-    if policy == "ucb":
-        counts = [(tried or {}).get(elite.cell, (0, 0)) for elite in found]
-        total = max(sum(n for _, n in counts), 1)
-        bound = [a / n + exploration * math.sqrt(2 * math.log(total) / n) if n else math.inf for a, n in counts]
-        order = sorted(range(len(found)), key=lambda i: -bound[i])
-        return [found[order[i % len(order)]] for i in range(n)]
-    signs = {"uniform": 0.0, "softmax": 1.0, "inverse": -1.0}
-    weights = draw_weights(quality * signs[policy], temperature)
-    return [found[i] for i in rng.choice(len(found), size=n, p=weights)]
-
-
-def draw_weights(scores: np.ndarray, temperature: float) -> np.ndarray:
-    """Softmax of scores / temperature.
-
-    >>> [round(w, 6) for w in draw_weights(-np.array([0, 0.5, 1]), 0.1).tolist()]
-    [0.993262, 0.006693, 4.5e-05]
-    """
-    shifted = (scores - scores.max()) / temperature
-    weights = np.exp(shifted)
-    return np.asarray(weights / weights.sum())
+def _build(config: Mapping[str, Any], where: str) -> Archive:
+    archive: Archive = parse_stage({"archive": config}, where, ("archive",)).bind()()
+    return archive
