@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -153,20 +153,17 @@ class Archive:
         """A new archive of the same form, with the same cells."""
         return _build(self.config, "archive")
 
-    def replay(self, keep: Callable[[Entry], bool] = lambda entry: True) -> Archive:
-        """The archive as if only the entries that `keep` accepts had been added."""
-        archive = self.empty()
-        for entry in self.log:
-            if keep(entry):
-                archive._append(entry)
-        return archive
-
     def contributions(self) -> dict[str, float]:
         """What each source adds to the quality-diversity score: all, less the score without that source's entries."""
         score = self.stats()["qd_score"]
-        sources = sorted({entry.source for entry in self.log})
-        rest = {source: self.replay(lambda entry, source=source: entry.source != source) for source in sources}
-        return {source: score - archive.stats()["qd_score"] for source, archive in rest.items()}
+        found = {}
+        for source in sorted({entry.source for entry in self.log}):
+            others = self.empty()
+            for entry in self.log:
+                if entry.source != source:
+                    others._append(entry)
+            found[source] = score - others.stats()["qd_score"]
+        return found
 
     def stats(self) -> dict[str, float]:
         """Counts, coverage (NaN without a fixed number of cells), sum of quality - offset, best and mean quality."""
