@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polypath.core.errors import UserError
 from polypath.core.registry import register
-from polypath.diversity.kernels.view import BLOCK, Index, Kernel, Matrix, detached
+from polypath.diversity.kernels.view import Index, Kernel, Matrix, detached, parts
 
 MEDIAN_ROWS = 1000  # of how many rows the median distance is taken
 
@@ -128,8 +128,7 @@ def squared_distances(rows: NDArray[Any], others: NDArray[Any] | None = None) ->
     b = a if others is None else others.astype(np.float64, copy=False)
     square_a, square_b = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
     out = np.empty((len(a), len(b)))
-    for start in range(0, len(a), BLOCK):
-        part = slice(start, start + BLOCK)
+    for part in parts(len(a), len(b)):
         squares = np.matmul(a[part], b.T, out=out[part])
         squares *= -2.0
         squares += square_a[part, None]

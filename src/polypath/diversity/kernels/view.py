@@ -14,7 +14,7 @@ from polypath.core.errors import UserError
 Matrix = NDArray[np.float64]
 Index = Any  # an integer array or a slice
 MAX_BYTES = 2**30  # the largest n x n array that `Kernel.matrix` builds without being told to
-BLOCK = 1024  # rows computed at once
+BLOCK, CELLS = 1024, 2**23  # rows computed at once, and numbers (64 MiB)
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,7 @@ class Kernel:
 
     def blocks(self) -> Iterator[tuple[slice, Matrix]]:
         """All rows in turn, a block at a time, as (slice, rows)."""
-        for start in range(0, self.size, BLOCK):
-            part = slice(start, min(start + BLOCK, self.size))
+        for part in parts(self.size, self.size):
             yield part, self.rows(part)
 
     def matrix(self, *, max_bytes: int = MAX_BYTES) -> Matrix:
@@ -82,8 +81,7 @@ class Kernel:
             raise ValueError(f"kernel {self.name} has no factor, so it has no dual")
         scale = None if weights is None else np.sqrt(np.asarray(weights, dtype=float))
         gram = np.zeros((self.rank, self.rank))
-        for start in range(0, self.size, BLOCK):
-            part = slice(start, min(start + BLOCK, self.size))
+        for part in parts(self.size, self.rank):
             rows = self.factor(part)
             rows = rows if scale is None else rows * scale[part, None]
             gram += rows.T @ rows
@@ -113,6 +111,16 @@ def dense_kernel(similarity: ArrayLike, *, name: str = "similarity", is_psd: boo
         return matrix[rows][:, columns]
 
     return Kernel(block_of, matrix.diagonal().copy(), name, is_psd=is_psd)
+
+
+def parts(n: int, width: int) -> Iterator[slice]:
+    """Slices that make up range(n), each of so few rows that a block of `width` columns stays small.
+
+    >>> [one.stop for one in parts(2000, 3)], next(parts(10**6, 10**6))
+    ([1024, 2000], slice(0, 16, None))
+    """
+    step = max(16, min(BLOCK, CELLS // max(1, width)))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def to_numpy(values: Any) -> Matrix:

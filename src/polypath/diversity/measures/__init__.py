@@ -58,6 +58,7 @@ from polypath.diversity.measures.distance import (
     pairwise_cosine,
     span,
 )
+from polypath.diversity.measures.ngrams import NGrams, numbered_ngrams, text_ngrams
 from polypath.diversity.measures.paths import (
     cross_diversity,
     distinct_routes,
@@ -98,6 +99,7 @@ __all__ = [
     "INVARIANT",
     "LESS",
     "MORE",
+    "NGrams",
     "approach_diversity",
     "attribute_entropies",
     "attribute_entropy",
@@ -146,6 +148,7 @@ __all__ = [
     "novel_sum",
     "novel_sum_against",
     "novelties",
+    "numbered_ngrams",
     "order_parameter",
     "outcome_weights",
     "pair_difference",
@@ -163,6 +166,7 @@ __all__ = [
     "similarity_entropy",
     "span",
     "spectrum",
+    "text_ngrams",
     "utilities",
     "value_diversity",
     "value_span",

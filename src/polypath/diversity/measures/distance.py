@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.diversity.kernels.vector import cosine_kernel, given_rows, pair_of_rows, squared_distances, unit_rows
-from polypath.diversity.kernels.view import BLOCK, dense_kernel, per_item
+from polypath.diversity.kernels.view import dense_kernel, parts, per_item
 from polypath.diversity.measures.traits import INVARIANT, LESS, MORE
 
 
@@ -69,11 +68,12 @@ def energy(embeddings: ArrayLike, *, s: float = 1.0) -> float:
     >>> round(energy([[1, 0], [0, 1], [-1, 0]]), 6)  # (2 / sqrt 2 + 1/2) / 3
     0.638071
     """
-    rows = given_rows(embeddings)
-    n, total = len(rows), 0.0
+    unit = unit_rows(embeddings)
+    n, total = len(unit), 0.0
     if n < 2:
         return math.nan
-    for part, distances in _distance_blocks(unit_rows(rows)):
+    for part in parts(n, n):
+        distances = np.sqrt(squared_distances(unit[part], unit))
         with np.errstate(divide="ignore"):
             terms = -np.log(distances) if s == 0 else distances**-s
         terms[np.arange(len(terms)), np.arange(n)[part]] = 0.0
@@ -117,7 +117,7 @@ def novelties(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 15) -> ND
     found, count = np.full(len(rows), np.nan), min(k, len(pool) - 1)
     if count < 1:
         return found
-    for part in _parts(len(rows)):
+    for part in parts(len(rows), len(pool)):
         distance = np.sqrt(squared_distances(rows[part], pool))
         distance[np.arange(len(distance)), np.arange(len(rows))[part]] = np.inf
         found[part] = np.partition(distance, count - 1, axis=1)[:, :count].mean(axis=1)
@@ -203,7 +203,7 @@ def _weighted_novelty(rows: NDArray[Any], sigma: NDArray[np.float64], alpha: flo
     weights = (np.arange(1.0, n + 1 - skip) ** -alpha).astype(rows.dtype)
     unit = unit_rows(rows).astype(rows.dtype)  # in the precision given, because sorting is most of the work
     total = 0.0
-    for part in _parts(n):
+    for part in parts(n, n):
         distance = unit[part] @ unit.T
         np.subtract(1.0, distance, out=distance)
         np.maximum(distance, 0.0, out=distance)
@@ -226,7 +226,7 @@ def density_factor(
         raise UserError("reference", "is empty", "Give reference items, or set beta=0.")
     pool = np.unique(reference, axis=0)
     found = np.empty(len(rows))
-    for part in _parts(len(rows)):
+    for part in parts(len(rows), len(pool)):
         squares = squared_distances(rows[part], pool)
         squares[squares == 0] = np.inf
         nearest = np.partition(squares, min(k, len(pool)) - 1, axis=1)[:, : min(k, len(pool))]
@@ -235,18 +235,9 @@ def density_factor(
     return (found + 1e-9) ** -beta
 
 
-def _parts(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK))
-
-
-def _distance_blocks(rows: NDArray[np.float64]) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-    for part in _parts(len(rows)):
-        yield part, np.sqrt(squared_distances(rows[part], rows))
-
-
 def _sum_of_units(rows: NDArray[Any]) -> NDArray[np.float64]:
     total = np.zeros(rows.shape[1])
-    for part in _parts(len(rows)):
+    for part in parts(*rows.shape):
         block = rows[part].astype(np.float64)
         total += (1.0 / np.sqrt(np.einsum("ij,ij->i", block, block))) @ block
     return total

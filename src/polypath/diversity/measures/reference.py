@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.diversity.kernels.vector import given_rows, median_distance, pair_of_rows, squared_distances
-from polypath.diversity.kernels.view import BLOCK, Matrix
+from polypath.diversity.kernels.view import Matrix, parts
 from polypath.diversity.measures.traits import INVARIANT, MORE
 
 NAMES = ("embeddings", "reference")
@@ -24,8 +24,10 @@ def coverage_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> 
 
     Euclidean distances. Compare sets of equal size. NaN for no items or for fewer than k + 1 reference points.
     """
-    inside = _inside_balls(reference, embeddings, k, NAMES[::-1])
-    return float(inside.any(axis=1).mean()) if inside is not None else math.nan
+    centres, points, defined = _balls(reference, embeddings, k, NAMES[::-1])
+    if not defined:
+        return math.nan
+    return sum(int(inside.any(axis=1).sum()) for inside in _inside(centres, points, k)) / len(centres)
 
 
 @register("measure", "density_knn", paper="arXiv:2002.09797", traits={INVARIANT})
@@ -34,8 +36,10 @@ def density_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> f
 
     Above 1 in dense regions. High for items in typical places: fidelity, not diversity. NaN as in `coverage_knn`.
     """
-    inside = _inside_balls(reference, embeddings, k, NAMES[::-1])
-    return float(inside.sum(axis=0).mean()) / k if inside is not None else math.nan
+    centres, points, defined = _balls(reference, embeddings, k, NAMES[::-1])
+    if not defined:
+        return math.nan
+    return sum(int(inside.sum()) for inside in _inside(centres, points, k)) / (k * len(points))
 
 
 @register("measure", "recall_knn", paper="arXiv:1904.06991", traits={INVARIANT})
@@ -44,8 +48,13 @@ def recall_knn(embeddings: ArrayLike, reference: ArrayLike, *, k: int = 5) -> fl
 
     One outlier with a large ball can cover much. NaN for no reference points or for fewer than k + 1 items.
     """
-    inside = _inside_balls(embeddings, reference, k, NAMES)
-    return float(inside.any(axis=0).mean()) if inside is not None else math.nan
+    centres, points, defined = _balls(embeddings, reference, k, NAMES)
+    if not defined:
+        return math.nan
+    reached = np.zeros(len(points), dtype=bool)
+    for inside in _inside(centres, points, k):
+        reached |= inside.any(axis=0)
+    return float(reached.mean())
 
 
 @register("measure", "mmd", paper="Gretton et al. 2012", traits={INVARIANT})
@@ -77,8 +86,7 @@ def _two_sample(rows: NDArray[Any], known: NDArray[Any], kernel: Callable[[Matri
     """E k(x, x') + E k(y, y') - 2 E k(x, y) without self pairs, k a function of squared distances."""
 
     def total(a: NDArray[Any], b: NDArray[Any]) -> float:
-        blocks = (a[start : start + BLOCK] for start in range(0, len(a), BLOCK))
-        return sum(float(kernel(squared_distances(one, b)).sum()) for one in blocks)
+        return sum(float(kernel(squared_distances(a[part], b)).sum()) for part in parts(len(a), len(b)))
 
     n, m = len(rows), len(known)
     itself = float(kernel(np.zeros(1))[0])
@@ -86,16 +94,18 @@ def _two_sample(rows: NDArray[Any], known: NDArray[Any], kernel: Callable[[Matri
     return within - 2 * total(rows, known) / (n * m)
 
 
-def _inside_balls(centres: ArrayLike, points: ArrayLike, k: int, names: tuple[str, str]) -> NDArray[np.bool_] | None:
-    """bool (centres, points): inside the ball of each centre to its k-th nearest other centre; None if undefined."""
+def _balls(
+    centres: ArrayLike, points: ArrayLike, k: int, names: tuple[str, str]
+) -> tuple[NDArray[Any], NDArray[Any], bool]:
+    """Centres and points, and whether balls to the k-th nearest other centre are defined and there are points."""
     a, b = given_rows(centres, names[0], zeros=True), given_rows(points, names[1], zeros=True)
     if k < 1:
         raise UserError("k", f"is {k}", "Give at least one neighbour.")
-    if len(a) <= k or len(b) == 0:
-        return None
-    inside = np.empty((len(a), len(b)), dtype=bool)
-    for start in range(0, len(a), BLOCK):
-        part = slice(start, min(start + BLOCK, len(a)))
-        radius = np.partition(squared_distances(a[part], a), k, axis=1)[:, k]  # position 0 is the centre itself
-        inside[part] = squared_distances(a[part], b) <= radius[:, None]
-    return inside
+    return a, b, len(a) > k and len(b) > 0
+
+
+def _inside(centres: NDArray[Any], points: NDArray[Any], k: int) -> Iterator[NDArray[np.bool_]]:
+    """By blocks of centres, bool (block, points): inside the ball of a centre to its k-th nearest other centre."""
+    for part in parts(len(centres), max(len(centres), len(points))):
+        radius = np.partition(squared_distances(centres[part], centres), k, axis=1)[:, k]  # place 0 is itself
+        yield squared_distances(centres[part], points) <= radius[:, None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from polypath.core.registry import register
 from polypath.core.seeds import derive
 from polypath.diversity.features import tokens
 from polypath.diversity.kernels.structural import as_strings, rouge_l_block
+from polypath.diversity.measures.ngrams import NGrams, text_ngrams
 from polypath.diversity.measures.traits import INVARIANT, LESS, MORE
 
 PAIR_BLOCK = 512  # texts compared with all others at once
@@ -28,13 +28,14 @@ def distinct_n(texts: Sequence[str], *, n: int = 2) -> float:
     >>> round(distinct_n(["the cat sat on the mat", "the cat sat on a mat", "dogs run fast in the park"], n=1), 6)
     0.611111
     """
-    return _distinct(_pooled(texts, [n])[0])
+    *_, grams = text_ngrams(texts, n)
+    return _distinct(grams)
 
 
 @register("measure", "ngram_diversity", paper="arXiv:2306.05871", traits={INVARIANT, MORE})
 def ngram_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
     """The sum of `distinct_n` for n = 1..largest, in (0, largest]. NaN when no text has `largest` tokens."""
-    return sum(map(_distinct, _pooled(texts, range(1, largest + 1))))
+    return sum(map(_distinct, text_ngrams(texts, largest)))
 
 
 @register("measure", "prompt_diversity", paper="[1.93]", traits={INVARIANT, MORE})
@@ -49,7 +50,7 @@ def prompt_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
     """
     if not len(texts):
         return math.nan
-    return sum(math.log1p(len(set(pool))) for pool in _pooled(texts, range(1, largest + 1)))
+    return sum(math.log1p(grams.distinct) for grams in text_ngrams(texts, largest))
 
 
 @register("measure", "self_repetition", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
@@ -63,9 +64,10 @@ def self_repetition(texts: Sequence[str], *, n: int = 4) -> float:
     """
     if not len(texts):
         return math.nan
-    sets = [set(_grams(tokens(text), n)) for text in texts]
-    frequency = Counter(gram for one in sets for gram in one)
-    return float(np.mean([math.log1p(sum(frequency[gram] - 1 for gram in one)) for one in sets]))
+    *_, grams = text_ngrams(texts, n)
+    gram, owner, _ = grams.by_owner(len(texts))
+    elsewhere = np.bincount(gram)[gram] - 1.0 if len(gram) else np.zeros(0)  # other texts with the n-gram
+    return float(np.log1p(np.bincount(owner, weights=elsewhere, minlength=len(texts))).mean())
 
 
 @register("measure", "compression_ratio", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
@@ -135,16 +137,5 @@ def _stretch(words: Sequence[str], threshold: float) -> float:
     return len(words) / factors if factors else math.nan
 
 
-def _pooled(texts: Sequence[str], orders: Sequence[int]) -> list[list[tuple[str, ...]]]:
-    """For each order, all n-grams of all texts with their repetitions."""
-    words = [tokens(text) for text in texts]
-    return [[gram for one in words for gram in _grams(one, n)] for n in orders]
-
-
-def _distinct(pool: Sequence[tuple[str, ...]]) -> float:
-    return len(set(pool)) / len(pool) if pool else math.nan
-
-
-def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """All n-grams with their repetitions."""
-    return list(zip(*(words[start:] for start in range(n)), strict=False))
+def _distinct(grams: NGrams) -> float:
+    return grams.distinct / len(grams.codes) if len(grams.codes) else math.nan
