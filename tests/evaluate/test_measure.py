@@ -123,3 +123,13 @@ def test_a_signature_says_how_a_value_was_made():
     assert signature("novel_sum:beta=0", embedder="other") != text
     assert "gradients:smollm2" in signature("gradient_vendi", proxy="smollm2")
     assert signature("distinct_2").endswith(f"|polypath {polypath.__version__}")
+
+
+def test_equal_numbers_of_each_group():
+    rows = [Rollout("a", "a", i, f"t{i}") for i in range(6)] + [Rollout("b", "b", i, f"u{i}") for i in range(3)]
+    found = measure_rollouts(rows, ["distinct_1"], equal_n=4)
+    assert found.prompt_ids == ("a",) and found.table["samples"].tolist() == [4.0]
+    again = measure_rollouts(rows[::-1], ["distinct_1"], equal_n=3)
+    assert set(again.prompt_ids) == {"a", "b"} and again.table["samples"].tolist() == [3.0, 3.0]
+    with pytest.raises(UserError, match="largest has 6"):
+        measure_rollouts(rows, ["distinct_1"], equal_n=7)

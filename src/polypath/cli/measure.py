@@ -38,6 +38,9 @@ def command(
     proxy: Annotated[
         str, typer.Option("--proxy", help="Model whose gradients tell examples apart, such as smollm2.")
     ] = "",
+    equal_n: Annotated[
+        int | None, typer.Option(min=1, help="Draw this many of each group; leave out smaller groups.")
+    ] = None,
     column: Annotated[
         list[str] | None, typer.Option(metavar="OURS=THEIRS", help="What the file calls a column; repeatable.")
     ] = None,
@@ -85,7 +88,7 @@ def _summary(rollouts: list[Rollout], measures: Any, group_by: str, embed: Any, 
     from polypath.evaluate.summary import Summary, summarise
 
     found = measure_rollouts(rollouts, measures, group_by=group_by, embed=embed, gradients=sketch)
-    if group_by != "prompt" or any(rollout.correct is None for rollout in rollouts):
+    if equal_n is not None or group_by != "prompt" or any(rollout.correct is None for rollout in rollouts):
         return found
     success = summarise(rollouts)
     return Summary(found.prompt_ids, {**success.table, **found.table})  # a chosen measure of the same name wins

@@ -19,6 +19,7 @@ from polypath.core.importers import load_rows
 from polypath.core.recipe_types import parse_type
 from polypath.core.record import Rollout
 from polypath.core.registry import register
+from polypath.core.seeds import rng
 from polypath.diversity.features.signature import Signature
 from polypath.evaluate import passk
 from polypath.evaluate.compare import Comparison, compare
@@ -121,13 +122,16 @@ def measure_rollouts(
     """A table with one row per group and a column per measure, beside `samples`, `length`, `characters`, `reward`.
 
     `group_by` is "prompt", "group", "all", or a column of the rows ("step", "run", or one of another framework).
-    Measures of embeddings take them from the column `embedding`, or from `embed(texts)`; what else they need is in
+    Most measures grow with the number of items: `equal_n` draws that many of each group, by its name alone, and leaves
+    out groups that have fewer. Measures of embeddings take them from the column `embedding`, or from `embed(texts)`; what else they need is in
     `measure_data`. Raises UserError for what is unknown or missing, all at once.
     """
     if not rollouts:
         raise UserError("measure", "there are no rollouts", "Give a file with at least one row.")
     specs = _parse_all(measures)
     groups = group(rollouts, group_by)
+    if equal_n is not None:
+        groups = equal_groups(groups, equal_n)
     needed = {spec.text: spec.data for spec in specs}
     check_data(needed, rollouts, embed, gradients)
     rows = []
@@ -167,6 +171,19 @@ def group(rollouts: Sequence[Rollout], by: str) -> dict[str, list[Rollout]]:
             )
         groups.setdefault("all" if column == "all" else str(row[column]), []).append(rollout)
     return groups
+
+
+def equal_groups(groups: Mapping[str, list[Rollout]], n: int) -> dict[str, list[Rollout]]:
+    """`n` rollouts of every group that has as many. Raises UserError when no group has."""
+    kept = {
+        name: [members[i] for i in sorted(rng(0, "equal_n", name).sample(range(len(members)), n))]
+        for name, members in groups.items()
+        if len(members) >= n
+    }
+    if not kept:
+        most = max(map(len, groups.values()))
+        raise UserError("--equal-n", f"no group has {n} rollouts; the largest has {most}", "Choose a smaller number.")
+    return kept
 
 
 def _parse_all(measures: Sequence[str]) -> list[Spec]:
