@@ -54,8 +54,8 @@ def command(
     embed, sketch = _embedder(embedder) if embedder else None, _sketcher(proxy) if proxy else None
     chosen, columns = measure or DEFAULT_MEASURES, pairs("--column", column or ())
     with results_only():
-        first = _summary(load_rows(file, columns), chosen, group_by, embed, sketch)
-        second = _summary(load_rows(other, columns), chosen, group_by, embed, sketch) if other else None
+        first = _summary(load_rows(file, columns), chosen, group_by, embed, sketch, equal_n)
+        second = _summary(load_rows(other, columns), chosen, group_by, embed, sketch, equal_n) if other else None
     if second is not None and other is not None:
         comparison = measure_difference(first, second, names=(str(file), str(other)))
         from polypath.cli.compare import show
@@ -82,12 +82,14 @@ def command(
         say(f"Undefined for these rows: {', '.join(undefined)}.")
 
 
-def _summary(rollouts: list[Rollout], measures: Any, group_by: str, embed: Any, sketch: Any) -> Summary:
+def _summary(
+    rollouts: list[Rollout], measures: Any, group_by: str, embed: Any, sketch: Any, equal_n: int | None
+) -> Summary:
     """The chosen measures, and the columns of success for rows with a known `correct` grouped by prompt."""
     from polypath.evaluate.measure import measure_rollouts
     from polypath.evaluate.summary import Summary, summarise
 
-    found = measure_rollouts(rollouts, measures, group_by=group_by, embed=embed, gradients=sketch)
+    found = measure_rollouts(rollouts, measures, group_by=group_by, embed=embed, gradients=sketch, equal_n=equal_n)
     if equal_n is not None or group_by != "prompt" or any(rollout.correct is None for rollout in rollouts):
         return found
     success = summarise(rollouts)

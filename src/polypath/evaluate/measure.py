@@ -118,13 +118,14 @@ def measure_rollouts(
     group_by: str = "prompt",
     embed: Embed | None = None,
     gradients: Sketch | None = None,
+    equal_n: int | None = None,
 ) -> Summary:
     """A table with one row per group and a column per measure, beside `samples`, `length`, `characters`, `reward`.
 
     `group_by` is "prompt", "group", "all", or a column of the rows ("step", "run", or one of another framework).
     Most measures grow with the number of items: `equal_n` draws that many of each group, by its name alone, and leaves
-    out groups that have fewer. Measures of embeddings take them from the column `embedding`, or from `embed(texts)`; what else they need is in
-    `measure_data`. Raises UserError for what is unknown or missing, all at once.
+    out groups that have fewer. Measures of embeddings take them from the column `embedding`, or from `embed(texts)`;
+    what else they need is in `measure_data`. Raises UserError for what is unknown or missing, all at once.
     """
     if not rollouts:
         raise UserError("measure", "there are no rollouts", "Give a file with at least one row.")
