@@ -25,6 +25,7 @@ TOKENS, STEPS, WIDTH = 32, 4, 64
 KNOBS: dict[str, dict[str, Any]] = {
     "dapo": {"max_length": 600, "buffer": 200},
     "blockwise": {"names": ["strategy", "plan", ""]},
+    "diver_ct": {"thresholds": [0.5] * 3},
 }
 WORDS = list(map(str, range(20)))
 
@@ -63,6 +64,12 @@ def group(size: int, rng: np.random.Generator) -> dict[str, Any]:
         "progress": rng.uniform(size=size),
         "distance": rng.uniform(size=size),
         "steps": rng.integers(1, 20, size).astype(float),
+        "prompts": [str(rng.integers(1 << 30))] * size,
+        "solutions": [str(label) for label in labels],
+        "candidate_rewards": rng.uniform(size=(size, 4, 3)),
+        "candidate_embeddings": rng.normal(size=(size, 4, WIDTH)),
+        "beliefs": rng.dirichlet(np.ones(4), (size, STEPS)),
+        "curiosity": rng.exponential(size=(size, TOKENS)),
     }
 
 
@@ -77,11 +84,12 @@ def measure(name: str, groups: list[dict[str, Any]], rounds: int) -> tuple[float
         spent.append(time.process_time() - began)
         return result
 
+    memory = credit.Memory()
     try:
         pipeline = credit.build({name: KNOBS.get(name, {})})
         names = {field for stage in pipeline.stages for field in (*stage.required, *stage.optional)}
         wanted = [{f: g[f] for f in g if f in names or f == "rewards"} for g in groups]
-        pipeline(wanted, memory=credit.Memory())  # warms up
+        pipeline(wanted, memory=memory)  # warms up
     except UserError as error:
         return str(error)
     whole, stages = [], []
@@ -89,7 +97,7 @@ def measure(name: str, groups: list[dict[str, Any]], rounds: int) -> tuple[float
     for step in range(rounds):
         spent.clear()
         began = time.process_time()
-        pipeline(wanted, step=step, memory=credit.Memory())
+        pipeline(wanted, step=step, memory=memory)
         whole.append(time.process_time() - began)
         stages.append(sum(spent))
     pipelines._run = run

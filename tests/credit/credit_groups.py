@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from polypath.diversity.kernels import cosine
 
 TOKENS = 3
-TEXTUAL = ("texts", "answers", "prompts", "reference", "spans")
+TEXTUAL = ("texts", "answers", "prompts", "solutions", "reference", "spans")
 
 
 @st.composite
@@ -32,6 +32,7 @@ def fill(rewards: np.ndarray, rng: np.random.Generator) -> dict[str, Any]:
         "labels": labels,
         "texts": words,
         "answers": [str(label) for label in labels],
+        "solutions": [f"s{label}" if label else None for label in labels],
         "embeddings": vectors,
         "similarity": cosine(vectors),
         "lengths": lengths.astype(float),

@@ -13,7 +13,8 @@ from polypath.credit.combine import combine
 from polypath.credit.control import bandit_mixture, lagrangian
 from polypath.credit.curiosity import forward_error
 from polypath.credit.memory import Memory, key, pack, unpack
-from polypath.credit.outcomes import answer_novelty, recurrent_answer
+from polypath.credit.outcomes import answer_novelty, recurrent_answer, remembered_rarity
+from polypath.credit.signals import rarity
 
 PROMPTS, GROUPS = ["p"] * 4, np.zeros(4, dtype=int)
 
@@ -61,6 +62,29 @@ def test_recurrent_wrong_answers():
     np.testing.assert_allclose(found, [-0.138629, -0.304452, -0.5, 0], atol=1e-6)
     assert recurrent_answer(["a", None], [True, False], PROMPTS[:2], memory).tolist() == [0, 0]
     assert memory["errors|p|a"] == 4
+
+
+def test_solutions_found_before_stay_common_for_a_while():
+    memory, correct = Memory(), [True, True, True, False]
+    first = remembered_rarity(["a", "a", "b", "a"], correct, PROMPTS, GROUPS, memory, alpha=1.0)
+    np.testing.assert_allclose(first, [1 / 2, 1 / 2, 1, 0])  # as rarity: a wrong one makes nothing common
+    assert memory["found|p"] == {"a": 2.0, "b": 1.0}
+    second = remembered_rarity(["b", "c", None, "a"], [True] * 4, PROMPTS, GROUPS, memory, alpha=1.0)
+    np.testing.assert_allclose(second, [1 / 1.5, 1, 1, 1 / 2])  # b, a: one now and half of what was
+    assert memory["found|p"] == {"a": 2.0, "b": 1.5, "c": 1.0}
+    assert remembered_rarity(["a"], [True], ["q"], GROUPS[:1], memory, alpha=1.0).tolist() == [1.0]
+
+
+def test_without_memory_it_is_rarity_and_what_is_kept_is_bounded():
+    rng = np.random.default_rng(0)
+    memory = Memory()
+    for _ in range(5):
+        labels, correct = rng.integers(0, 5, 12), rng.integers(0, 2, 12).astype(bool)
+        found = remembered_rarity(
+            [f"s{k}" for k in labels], correct, ["p"] * 12, np.zeros(12, dtype=int), memory, decay=0.0, most=3
+        )
+        np.testing.assert_allclose(found, rarity(labels, correct))
+        assert len(memory["found|p"]) <= 3
 
 
 def test_error_clusters_grow_and_only_wrong_rollouts_are_in_them():
@@ -211,6 +235,7 @@ def test_long_names_make_short_keys():
 
 METHODS = {
     "outcome_ucb": {},
+    "remembered_rarity": {},
     "meds": {},
     "r_diverse": {},
     "hire": {},

@@ -100,7 +100,12 @@ def test_zero_when_tied(name, group):
 def test_signal_in_equal_groups_prefers_the_rare(name):
     labels = np.array([0, 0, 1])
     group = {**take(fill(np.ones(3), np.random.default_rng(0)), [0, 0, 1]), "labels": labels}
-    group |= {"texts": ["a b c", "a b c", "x y z"], "answers": ["a", "a", "b"], "embeddings": np.eye(2)[labels]}
+    group |= {
+        "texts": ["a b c", "a b c", "x y z"],
+        "answers": ["a", "a", "b"],
+        "solutions": ["a", "a", "b"],
+        "embeddings": np.eye(2)[labels],
+    }
     group["similarity"] = group["embeddings"] @ group["embeddings"].T
     found = advantages(name, group)
     assert found[2] > 0 > found[0]

@@ -24,7 +24,7 @@ FUSED = [
 TEXTUAL = ["diver", "multirole"]
 ROLES = ["moda", "smerl", "bdp", "iib_lpo"]
 OTHERS = ["sgrpo", "mupo", "dvd", "sd_e2", "xrpo", "outcome_ucb", "outcome_batch", "meds", "cd_rlhf", "oni"]
-EARLIER = ["darling", "uniqueness", "rarity", "gapo"]
+EARLIER = ["darling", "uniqueness", "rarity", "remembered_rarity", "gapo"]
 IN_EQUAL_GROUPS = [name for name in credit.methods() if "signal_in_equal_groups" in credit.load_method(name).traits]
 INPUTS = {"texts", "labels", "answers", "contexts", "similarity", "logp", "mask", "correct", "beliefs", "spans"}
 SIGNALS = [e for e in registry.entries("signal") if e.returns == ("diversity",) and set(e.data) <= INPUTS]
@@ -46,6 +46,7 @@ def scene():
         "similarity": vectors @ vectors.T,
         "labels": np.array([0, 0, 1, 2, 3]),
         "answers": ["7", "7", "7", "8", "zq"],
+        "solutions": ["a", "a", "b", None, None],
         "texts": ["so $a$ is $b$ now", "so $a$ is $b$ now", "by $c$ we get $b$", "by $c$ we get $d$", noise],
         "contexts": np.array([1, 2, 1, 2, 3]),
         "mask": np.ones((5, 3), dtype=bool),
@@ -99,7 +100,11 @@ def test_a_redundant_failure_is_never_better_than_a_distinct_one(name, low):
 def test_a_tiny_difference_in_diversity_stays_tiny(name):
     """All right, and all but equal: a spread of diversity alone is never blown up to unit variance."""
     vectors = np.array([[1.0, 0.0], [1.0, 0.001], [1.0, 0.02], [1.0, 0.0]])
-    group = fill(np.ones(4), np.random.default_rng(0)) | {"embeddings": vectors, "labels": np.zeros(4, dtype=int)}
+    group = fill(np.ones(4), np.random.default_rng(0)) | {
+        "embeddings": vectors,
+        "labels": np.zeros(4, dtype=int),
+        "solutions": ["a"] * 4,
+    }
     result = credit.build(name)(group, memory=credit.Memory())
     assert np.abs(result.advantages[0]).max() < 0.02 and result.metrics["std_inflated_groups"] == 0.0
 

@@ -26,6 +26,7 @@ FIELDS = (
     "entropy",
     "mask",
     "lengths",
+    "solutions",  # G canonical forms of the solutions, None where there is none; `labels` number them in the group
     "prompts",  # G times the name of the prompt, by which memory is kept
     "reward_columns",  # (G, M): several rewards per rollout, whose sum is `rewards` unless that is given
     "baseline",  # (G,): a value to subtract, known beforehand, such as the reference policy's mean reward
@@ -49,7 +50,7 @@ FIELDS = (
     "beliefs",  # (G, D, K): probabilities of K hypotheses at the start and after each step; NaN fills up
     "curiosity",  # (G, T): error of a forward model at each token
 )
-TEXTUAL = ("texts", "answers", "prompts", "reference", "spans")  # kept as lists
+TEXTUAL = ("texts", "answers", "prompts", "solutions", "reference", "spans")  # kept as lists
 RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
 UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
 DTYPES = {
@@ -69,6 +70,7 @@ HOW = {
     "diversity": "Add a signal stage before it.",
     "advantages": "Add a normalise stage before it.",
     "memory": "Pass memory=Memory() and keep it from step to step.",
+    "solutions": "Let the task set `canonical`, or give `solutions`, null where there is none.",
     "prompts": "Give `prompts`, the name of the group's prompt once per rollout.",
     "reward_columns": "Let the task give several named rewards, or give `reward_columns`, one row per rollout.",
     "baseline": "Give `baseline`, the reference policy's mean reward on the prompt, once per rollout.",
@@ -108,7 +110,8 @@ def fields_of(group: Group, wanted: Container[str] = ()) -> dict[str, Any]:
     # A wrong rollout often has no form; without a single correct one, a group of those is still a verified group.
     judged = all(row.canonical is not None or row.correct is False for row in rows)
     if judged or any(row.canonical is not None for row in rows):
-        found["labels"] = first_appearance([row.canonical for row in rows])
+        found["solutions"] = [row.canonical for row in rows]
+        found["labels"] = first_appearance(found["solutions"])
     if any(row.ids for row in rows):
         found["lengths"] = [len(row.ids) for row in rows]
     elif rows and all("generated" in row.tokens for row in rows):

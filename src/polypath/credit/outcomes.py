@@ -11,6 +11,7 @@ import numpy as np
 from polypath.core.arrays import Array, per_group
 from polypath.core.registry import register
 from polypath.credit.memory import Memory, key
+from polypath.diversity.partitions import first_appearance
 
 EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
 
@@ -101,6 +102,45 @@ def recurrence_penalty(seen: np.ndarray, alpha: float, beta: float) -> np.ndarra
     return 0.0 - np.minimum(alpha * np.log1p(seen), beta)
 
 
+@register("signal", "remembered_rarity", returns="diversity", traits={"whole_batch"})
+def remembered_rarity(
+    solutions: Sequence[str | None],
+    correct: Array,
+    prompts: Sequence[str],
+    groups: Array,
+    memory: Memory,
+    *,
+    alpha: float = 0.5,
+    decay: float = 0.5,
+    most: int = 64,
+) -> np.ndarray:
+    """m^-alpha for a correct rollout, m its solution's correct rollouts in the group and, fading, before; 0 for others.
+
+    At every visit of a prompt what is remembered of it shrinks by `decay` and the visit's counts are added, so that a
+    solution that was found often stays common for a while; `decay` 0 is the signal rarity. A correct rollout without
+    a canonical form is a solution of its own. The `most` frequent solutions of a prompt are kept.
+    Runs once over the batch: (N,) each -> (N,). Kept in memory["found|PROMPT"].
+    """
+    right = np.asarray(correct, dtype=bool)
+    weights = right.astype(float)
+    found: dict[str, Counter[str]] = {}
+    rows = [
+        (i, int(group), key("found", prompt), key(solution))
+        for i, (solution, prompt, group) in enumerate(zip(solutions, prompts, groups, strict=True))
+        if right[i] and solution is not None
+    ]
+    here = Counter((group, solution) for _, group, _, solution in rows)
+    for i, group, name, solution in rows:
+        before = decay * memory.get(name, {}).get(solution, 0.0)
+        weights[i] = (here[group, solution] + before) ** -alpha
+        found.setdefault(name, Counter())[solution] += 1
+    for name, counts in sorted(found.items()):
+        total = {old: decay * count for old, count in memory.get(name, {}).items()}
+        total |= {new: total.get(new, 0.0) + count for new, count in counts.items()}
+        memory[name] = dict(sorted(total.items(), key=lambda item: (-item[1], item[0]))[:most])
+    return weights
+
+
 @register("signal", "context_entropy", returns="diversity", paper="Syn-GRPO (2.96)", traits=EQUIVARIANT)
 def context_entropy(answers: Sequence[str | None], contexts: Array) -> np.ndarray:
     """Entropy of the answers among the rollouts of the own context over the log of their number, in [0, 1].
@@ -108,7 +148,9 @@ def context_entropy(answers: Sequence[str | None], contexts: Array) -> np.ndarra
     A context that always leads to the same answer has 0, and so has one of a single rollout; an answer that is
     missing equals no other. Shapes: G answers, or B lists of G; int (..., G) -> (..., G).
     """
-    return _by_context(answers, contexts, lambda own, _: _entropy(own) / np.log(max(len(own), 2)))
+    same, here, number, _ = _shares(answers, contexts)
+    entropy = (same * -np.log(here / number)[..., None, :]).sum(axis=-1) / number
+    return entropy / np.log(np.maximum(number, 2.0))
 
 
 @register("signal", "branch_information", returns="diversity", paper="IIB-LPO (0.61)", traits=EQUIVARIANT)
@@ -124,32 +166,18 @@ def branch_information(
     >>> branch_information(["a", "a", "b", "b"], [0, 0, 1, 1]).round(6).tolist()  # log 2
     [0.693147, 0.693147, 0.693147, 0.693147]
     """
-    value = _by_context(answers, contexts, _divergence)
+    same, here, number, overall = _shares(answers, contexts)
+    surprise = np.log(here / number) - np.log(overall / same.shape[-1])
+    value = (same * surprise[..., None, :]).sum(axis=-1) / number
     if beta and lengths is not None:
         lengths = np.asarray(lengths, dtype=float)
         value = value - beta * lengths / np.maximum(lengths.mean(axis=-1, keepdims=True), 1e-12)
     return value
 
 
-def _by_context(answers: Any, contexts: Array, value: Any) -> np.ndarray:
-    """A number per context, from its answers and those of the group, at each of its rollouts."""
-    contexts = np.asarray(contexts)
-    groups = answers if contexts.ndim > 1 else [answers]
-    found = np.empty(contexts.reshape(-1, contexts.shape[-1]).shape)
-    for row, (group, own) in enumerate(zip(groups, contexts.reshape(found.shape), strict=True)):
-        names = [("missing", place) if answer is None else answer for place, answer in enumerate(group)]
-        for context in np.unique(own):
-            members = own == context
-            found[row, members] = value([name for name, at in zip(names, members, strict=True) if at], names)
-    return found.reshape(contexts.shape)
-
-
-def _entropy(names: Sequence[Any]) -> float:
-    share = np.array(list(Counter(names).values())) / len(names)
-    return float(-(share * np.log(share)).sum()) + 0.0
-
-
-def _divergence(own: Sequence[Any], everyone: Sequence[Any]) -> float:
-    overall = Counter(everyone)
-    counts = Counter(own).items()
-    return sum(c / len(own) * np.log(c / len(own) / (overall[name] / len(everyone))) for name, c in counts)
+def _shares(answers: Any, contexts: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Who shares a context, and per rollout: its answer's count there, the context's size, its count in the group."""
+    labels, contexts = np.asarray(per_group(first_appearance, answers)), np.asarray(contexts)
+    same = (contexts[..., :, None] == contexts[..., None, :]).astype(float)
+    alike = labels[..., :, None] == labels[..., None, :]
+    return same, (same * alike).sum(axis=-1), same.sum(axis=-1), alike.sum(axis=-1).astype(float)
