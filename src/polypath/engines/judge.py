@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import http.client
 import json
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,81 +18,125 @@ from typing import Any
 from polypath.core.errors import UserError
 from polypath.core.files import JsonlWriter, numbered_rows
 
-SAME = (
-    "Two solutions of one problem follow. Do they take the same approach? Answer with the single word yes or no."
-    "\n\nSolution 1:\n{a}\n\nSolution 2:\n{b}"
-)
+LONGEST_WAIT = 30.0  # seconds between two tries, also where the server asks for more
 
 
 @dataclass
 class Judge:
-    """Chat completions at temperature 0. An answer is asked for once: the cache is keyed by model and request.
+    """Chat completions at temperature 0, prompts in and answers out.
 
-    `url` is the base, as in "http://localhost:8000/v1". Raises UserError when the endpoint cannot be reached, refuses,
-    or does not answer in its own format, after `retries` further tries for what may pass (429, 5xx, time-outs).
+    `url` is the base, as in "http://localhost:8000/v1", and `key` its secret, which is kept nowhere. A prompt is sent
+    once: answers are kept in `cache`, a JSONL file, by the hash of address, model and request, and written as they
+    come, so that nothing paid for is lost when a later one fails. At most `workers` requests are under way. What may
+    pass (429, 5xx, time-outs, broken connections) is tried `retries` more times, after the pause that the server asks
+    for or twice the one before. `partitions.asked(judge.ask)` makes it a relation between texts.
     """
 
     url: str
     model: str
-    cache: Path | None = None
-    key: str = ""
+    cache: str | Path | None = None
+    key: str = field(default="", repr=False)
+    system: str = ""
     timeout: float = 60.0
     retries: int = 3
     workers: int = 4
     max_tokens: int = 16
-    _known: dict[str, str] = field(default_factory=dict)
+    pause: float = 0.2
+    _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.cache is not None and self.cache.exists():
-            self._known = {row["key"]: row["answer"] for _, row, _ in numbered_rows(self.cache)}
+        if not self.url.startswith(("http://", "https://")):
+            raise UserError("judge.url", f"'{self.url}' is no address", "Write http://host:port/v1 or https://...")
+        if self.cache is not None and Path(self.cache).exists():
+            self._known = {row["key"]: row["answer"] for _, row, _ in numbered_rows(Path(self.cache))}
 
     def ask(self, prompts: Sequence[str]) -> list[str]:
-        """One answer per prompt; equal prompts are sent once."""
-        keys = [hashlib.sha256(json.dumps([self.model, prompt]).encode()).hexdigest() for prompt in prompts]
-        missing = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._known}
+        """One answer per prompt; equal prompts are sent once.
+
+        Raises UserError when the endpoint cannot be reached, refuses, or answers in another format.
+        """
+        requests = {prompt: self._body(prompt) for prompt in prompts}
+        keys = {prompt: self._hash(body) for prompt, body in requests.items()}
+        missing = {keys[prompt]: body for prompt, body in requests.items() if keys[prompt] not in self._known}
+        if missing:
+            self._fetch(missing)
+        return [self._known[keys[prompt]] for prompt in prompts]
+
+    def _fetch(self, missing: dict[str, dict[str, Any]]) -> None:
         with ThreadPoolExecutor(self.workers) as pool:
-            for key, answer in zip(missing, pool.map(self._send, missing.values()), strict=True):
-                self._known[key] = answer
-                if self.cache is not None:
-                    with JsonlWriter(self.cache) as writer:
-                        writer.write([{"key": key, "answer": answer}])
-        return [self._known[key] for key in keys]
+            running = {pool.submit(self._send, body): key for key, body in missing.items()}
+            try:
+                for future in as_completed(running):
+                    if future.exception() is not None:
+                        break
+                    self._remember(running[future], future.result())
+            finally:  # after a failure, or an interrupt, only those under way still come in
+                for future in running:
+                    future.cancel()
+        done = {future: future.exception() for future in running if not future.cancelled()}
+        for future, error in done.items():
+            if error is None and running[future] not in self._known:
+                self._remember(running[future], future.result())
+        for error in filter(None, done.values()):
+            raise error
 
-    def same(self, a: str, b: str) -> bool:
-        """Whether two texts are the same approach. Raises UserError for an answer that is neither yes nor no."""
-        answer = self.ask([SAME.format(a=a, b=b)])[0].strip().lower().strip(".!\"'")
-        if answer.startswith(("yes", "no")):
-            return answer.startswith("yes")
-        raise UserError(self.url, f"the judge answered {answer[:40]!r}", "Use a model that follows instructions.")
+    def _remember(self, key: str, answer: str) -> None:
+        self._known[key] = answer
+        if self.cache is not None:
+            with JsonlWriter(self.cache) as writer:
+                writer.write([{"key": key, "model": self.model, "answer": answer}])
 
-    def _send(self, prompt: str) -> str:
-        body = {
-            "model": self.model,
-            "messages": [{"role": "user", "content": prompt}],
-            "temperature": 0,
-            "max_tokens": self.max_tokens,
-        }
+    def _body(self, prompt: str) -> dict[str, Any]:
+        turns = [{"role": "system", "content": self.system}] if self.system else []
+        turns.append({"role": "user", "content": prompt})
+        return {"model": self.model, "messages": turns, "temperature": 0, "max_tokens": self.max_tokens}
+
+    def _hash(self, body: dict[str, Any]) -> str:
+        text = json.dumps([self.url.rstrip("/"), body], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _send(self, body: dict[str, Any]) -> str:
+        wait, reason = self.pause, ""
+        for attempt in range(self.retries + 1):
+            if attempt:
+                time.sleep(min(wait, LONGEST_WAIT))
+            try:
+                return self._post(body)
+            except urllib.error.HTTPError as error:
+                reason = f"the endpoint answered {error.code}{_message(error)}"
+                if error.code not in (408, 425, 429) and error.code < 500:
+                    break
+                wait = max(2 * wait, _seconds(error.headers.get("Retry-After")))
+            except (OSError, http.client.HTTPException) as error:
+                reason = f"cannot be reached ({getattr(error, 'reason', error) or type(error).__name__})"
+                wait = 2 * wait
+        raise UserError(self.url, reason, "Check the address, the model's name and the key.")
+
+    def _post(self, body: dict[str, Any]) -> str:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
         request = urllib.request.Request(
             f"{self.url.rstrip('/')}/chat/completions", json.dumps(body).encode(), headers, method="POST"
         )
-        for attempt in range(self.retries + 1):
-            try:
-                with urllib.request.urlopen(request, timeout=self.timeout) as response:
-                    return str(_content(json.loads(response.read())))
-            except urllib.error.HTTPError as error:
-                reason = f"the endpoint answered {error.code} {error.reason}"
-                if error.code != 429 and error.code < 500:
-                    break
-            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-                reason = f"cannot be reached ({getattr(error, 'reason', error)})"
-            except (ValueError, KeyError, IndexError, TypeError):
-                reason = "the answer is not a chat completion"
-                break
-            if attempt < self.retries:
-                time.sleep(min(0.2 * 2**attempt, 5.0))
-        raise UserError(self.url, reason, "Check the address, the model's name and the key.")
+        with urllib.request.urlopen(request, timeout=self.timeout) as response:
+            raw = response.read()
+        try:
+            content = json.loads(raw)["choices"][0]["message"]["content"]
+        except (ValueError, KeyError, IndexError, TypeError):
+            content = None
+        if not isinstance(content, str):
+            what = f"answered what is not a chat completion: {raw[:80]!r}"
+            raise UserError(self.url, what, "Is it the base of an OpenAI-compatible endpoint, such as .../v1?")
+        return content
 
 
-def _content(answer: Any) -> Any:
-    return answer["choices"][0]["message"]["content"]
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the server says about an error, shortened."""
+    text = error.read().decode("utf-8", "replace").strip()
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        text = str(json.loads(text)["error"]["message"])
+    return f" ({' '.join(text.split())[:120]})" if text else f" ({error.reason})"
+
+
+def _seconds(header: str | None) -> float:
+    """A Retry-After in seconds; 0 for none, and for the form that is a date."""
+    return float(header) if header is not None and header.strip().isdigit() else 0.0

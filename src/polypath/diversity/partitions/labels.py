@@ -34,8 +34,10 @@ def classes(labels: Array) -> Array:
     [0, 1, 0, 2, 3]
     """
     labels = as_array(labels)
-    first = _first_index(_same(labels))
     xp = array_namespace(labels)
+    if labels.shape[-1] == 0:
+        return xp.astype(labels, xp.int64)
+    first = _first_index(_same(labels))
     is_first = first == xp.arange(labels.shape[-1])
     order = xp.cumulative_sum(xp.astype(is_first, xp.int64), axis=-1) - 1
     return xp.take_along_axis(order, first, axis=-1)
@@ -82,36 +84,6 @@ def wrong_apart(labels: Array, correct: Array) -> Array:
     labels = as_array(labels)
     xp = array_namespace(labels)
     return classes(xp.where(as_array(correct), labels, -xp.ones_like(labels)))
-
-
-@register("partition", "linked", returns="labels")
-def linked(similarity: Array, *, threshold: float = 0.5) -> np.ndarray:
-    """Connected components of the graph "similarity > threshold" (transitive: one false link merges two classes).
-
-    Shapes: (..., G, G) -> int (..., G).
-    """
-    matrix = np.asarray(similarity) > threshold
-    flat = matrix.reshape(-1, *matrix.shape[-2:])
-    return np.stack([union_find(pairs) for pairs in flat]).reshape(matrix.shape[:-1])
-
-
-def union_find(same: np.ndarray) -> np.ndarray:
-    """Labels of the transitive closure of one pairwise boolean matrix, (G, G) -> int (G,).
-
-    >>> import numpy as np
-    >>> union_find(np.array([[1, 0, 1], [0, 1, 0], [0, 0, 1]], dtype=bool)).tolist()
-    [0, 1, 0]
-    """
-    parent = list(range(len(same)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = i = parent[parent[i]]
-        return i
-
-    for i, j in zip(*np.nonzero(same), strict=True):
-        parent[root(int(i))] = root(int(j))
-    return first_appearance([root(i) for i in range(len(same))])
 
 
 def class_sizes(labels: Array, among: Array | None = None) -> Array:
