@@ -3,7 +3,7 @@
 import math
 import random
 from collections import Counter
-from itertools import pairwise, permutations
+from itertools import combinations, pairwise, permutations
 
 import numpy as np
 import pytest
@@ -146,7 +146,15 @@ def test_mtld_by_hand():
     assert m.mtld(["a b a a"]) == pytest.approx(4.0)
     # "a b c a": ratios 1, 1, 1, 3/4 > .72: only the partial stretch (1 - 3/4)/(1 - .72) of it
     assert m.mtld(["a b c a"]) == pytest.approx(4 / (0.25 / 0.28))
-    assert math.isnan(m.mtld([""])) and math.isnan(m.mtld(["all words differ"]))
+    assert math.isnan(m.mtld([""])) and m.mtld(["all words differ", ""]) == 3.0
+
+
+def test_hdd_is_the_mean_over_all_draws():
+    words = ["a", "b", "a", "c", "d", "a", "b"]
+    expected = np.mean([len(set(drawn)) / 3 for drawn in combinations(words, 3)])
+    assert m.hdd([" ".join(words)], draws=3) == pytest.approx(expected)
+    assert m.hdd([" ".join(words), "a b"], draws=3) == pytest.approx(expected), "too short"
+    assert math.isnan(m.hdd(["a b"]))
 
 
 def test_entropy_corrected_for_bias():

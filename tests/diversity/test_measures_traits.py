@@ -5,6 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polypath.core import registry
 from polypath.core.errors import UserError
@@ -22,7 +25,7 @@ def arguments(data):
     rng = np.random.default_rng(3)
     rows = rng.normal(size=(NUMBER, 3))
     made = {
-        "texts": ["\n\n".join(rng.choice(WORDS, size=8)) for _ in range(NUMBER)],
+        "texts": ["\n\n".join(rng.choice(WORDS, size=45)) for _ in range(NUMBER)],
         "labels": list("aabcbc"),
         "approaches": list("aabcbc"),
         "correct": [True] * NUMBER,
@@ -82,6 +85,29 @@ def test_declared_traits_and_the_empty_set(entry):
     assert not {"more_is_diverse", "less_is_diverse"} <= set(entry.traits)
     empty = function(**chosen(data, []))
     assert empty == 0.0 if entry.name in FOUND else math.isnan(empty)
+
+
+@pytest.mark.parametrize("entry", own_measures(), ids=lambda entry: entry.name)
+def test_tensors_are_read_as_arrays(entry):
+    function, data = registry.get("measure", entry.name), arguments(entry.data)
+    arrays = {name: values for name, values in data.items() if isinstance(values, np.ndarray)}
+    tensors = data | {name: torch.tensor(v, requires_grad=v.dtype == float) for name, v in arrays.items()}
+    if "steps" in data:
+        tensors["steps"] = [torch.tensor(one) for one in data["steps"]]
+    assert function(**tensors) == pytest.approx(function(**data), rel=1e-12)
+
+
+COSINE = ("vendi", "pairwise_cosine", "chamfer", "order_parameter", "mst_span", "energy", "log_det", "log_det_distance")
+
+
+@pytest.mark.parametrize("name", COSINE)
+@given(st.integers(0, 2**32 - 1))
+def test_directions_count_and_neither_lengths_nor_axes(name, seed):
+    rng = np.random.default_rng(seed)
+    rows, turn = rng.normal(size=(6, 3)), np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    function = registry.get("measure", name)
+    moved = function(rows @ turn * rng.uniform(0.1, 10, size=(6, 1)))
+    assert moved == pytest.approx(function(rows), rel=1e-6)
 
 
 @pytest.mark.parametrize("entry", [e for e in own_measures() if "embeddings" in e.data], ids=lambda entry: entry.name)

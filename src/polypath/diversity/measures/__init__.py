@@ -86,6 +86,7 @@ from polypath.diversity.measures.suite import behaviours, rank_correlations
 from polypath.diversity.measures.text import (
     compression_ratio,
     distinct_n,
+    hdd,
     mtld,
     ngram_diversity,
     prompt_diversity,
@@ -131,6 +132,7 @@ __all__ = [
     "entropy_corrected",
     "feature_coverage",
     "gradient_vendi",
+    "hdd",
     "hill",
     "hill_number",
     "internal_diversity",

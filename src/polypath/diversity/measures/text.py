@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -109,32 +110,49 @@ def rouge_l(texts: Sequence[str], *, most: int = 3000) -> float:
     return total / (len(texts) * (len(texts) - 1))
 
 
-@register("measure", "mtld", paper="doi:10.3758/BRM.42.2.381", traits={INVARIANT, MORE})
+@register("measure", "mtld", paper="doi:10.3758/BRM.42.2.381", traits={INVARIANT})
 def mtld(texts: Sequence[str], *, threshold: float = 0.72) -> float:
     """Mean over texts of MTLD: the mean length of stretches that keep the type-token ratio above `threshold`.
 
-    Forwards and backwards, with partial stretches at the end. Unlike distinct-n it depends little on length, but a text
-    of fewer than 50 tokens is unstable. Measures variety inside texts, not between them. Texts without tokens are left
-    out; NaN when none is left, or for a text that never repeats a word.
+    Forwards and backwards, with a partial stretch at the end; a text that never repeats a word has its length. It
+    depends little on length, but is unstable below 50 tokens. It is variety inside texts, not between them. Texts
+    without tokens are left out; NaN when none is left.
+
+    >>> mtld(["a b a a"])  # forwards "a b a" closes a stretch, backwards "a a": 4 tokens a stretch
+    4.0
     """
-    values = [_mtld(words, threshold) for words in map(tokens, texts) if words]
+    values = [(_mtld(words, threshold) + _mtld(words[::-1], threshold)) / 2 for words in map(tokens, texts) if words]
     return float(np.mean(values)) if values else math.nan
 
 
 def _mtld(words: Sequence[str], threshold: float) -> float:
-    return (_stretch(words, threshold) + _stretch(words[::-1], threshold)) / 2
-
-
-def _stretch(words: Sequence[str], threshold: float) -> float:
-    factors, seen, length = 0.0, set(), 0
+    stretches, seen, length = 0.0, set(), 0
     for word in words:
         seen.add(word)
         length += 1
-        if len(seen) / length <= threshold:
-            factors, seen, length = factors + 1, set(), 0
+        if len(seen) <= threshold * length:
+            stretches, seen, length = stretches + 1, set(), 0
     if length:
-        factors += (1 - len(seen) / length) / (1 - threshold)
-    return len(words) / factors if factors else math.nan
+        stretches += (1 - len(seen) / length) / (1 - threshold)
+    return len(words) / (stretches or 1.0)
+
+
+@register("measure", "hdd", paper="doi:10.3758/BRM.42.2.381", traits={INVARIANT})
+def hdd(texts: Sequence[str], *, draws: int = 42) -> float:
+    """Mean over texts of HD-D: the expected type-token ratio of `draws` tokens drawn from the text without return.
+
+    Texts with fewer tokens are left out; NaN when none is left. Variety inside texts, as `mtld`.
+
+    >>> round(hdd(["a a b"], draws=2), 6)  # of the 3 pairs one is a a: (1 + 2 + 2) / 3 types in 2 tokens
+    0.833333
+    """
+    values = []
+    for words in map(tokens, texts):
+        n = len(words)
+        if n >= draws:
+            missed = (math.comb(n - count, draws) for count in Counter(words).values())
+            values.append(sum(1.0 - part / math.comb(n, draws) for part in missed) / draws)
+    return float(np.mean(values)) if values else math.nan
 
 
 def _distinct(grams: NGrams) -> float:
