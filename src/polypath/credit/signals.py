@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from polypath.core.registry import register
 from polypath.diversity.features import ngrams, tokens
 from polypath.diversity.marginals import DUPLICATE_SAFE
 from polypath.diversity.partitions import class_sizes
+
+Item = TypeVar("Item", bound=Hashable)
 
 
 @register("signal", "distinctness", returns="diversity", paper="arXiv:2509.02534", traits=DUPLICATE_SAFE)
@@ -83,8 +85,7 @@ def ngram_unique_share(
     def shares(group: Sequence[str]) -> np.ndarray:
         words = [tokens(text) for text in group]
         grams = [ngrams(row, orders) for row in words]
-        owners = Counter(gram for found in grams for gram in found)
-        unique = [sum(owners[gram] == 1 for gram in found) for found in grams]
+        unique = [len(own) for own in unshared(grams)]
         return np.array([count / max(len(row), 1) for count, row in zip(unique, words, strict=True)], dtype=float)
 
     share = per_group(shares, texts)
@@ -93,3 +94,17 @@ def ngram_unique_share(
     low, high = share.min(axis=-1, keepdims=True), share.max(axis=-1, keepdims=True)
     scaled = np.where(high > low, (share - low) / np.where(high > low, high - low, 1.0), 1.0)
     return floor + (1.0 - floor) * scaled
+
+
+def unshared(sets: Sequence[set[Item]]) -> list[set[Item]]:
+    """What each set has that no other of them has.
+
+    >>> unshared([{1, 2}, {2, 3}, {4}])
+    [{1}, {3}, {4}]
+    """
+    seen: set[Item] = set()
+    shared: set[Item] = set()
+    for own in sets:
+        shared |= seen & own
+        seen |= own
+    return [own - shared for own in sets]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from polypath.core.arrays import per_group
 from polypath.core.registry import register
+from polypath.credit.signals import unshared
 from polypath.diversity.features import equations, moving_type_token_ratio, tokens
 from polypath.diversity.marginals import DUPLICATE_SAFE
 from polypath.diversity.measures import bleu_against_others
@@ -30,8 +30,7 @@ def equation_unique_share(texts: Sequence[str], *, limit: int = 1000, cap: float
 
     def shares(group: Sequence[str]) -> list[float]:
         found = [set(equations(text[:limit])) for text in group]
-        owners = Counter(formula for own in found for formula in own)
-        return [sum(owners[f] == 1 for f in own) / len(own) if own else 0.0 for own in found]
+        return [len(alone) / max(len(own), 1) for alone, own in zip(unshared(found), found, strict=True)]
 
     return np.minimum(per_group(shares, texts), cap)
 
