@@ -34,6 +34,10 @@ VIEWS = {
         k.jaccard_kernel(SETS),
         np.array([[len(a & b) / len(a | b) if a | b else 1.0 for b in SETS] for a in SETS]),
     ),
+    "bags": (
+        k.bag_kernel([dict.fromkeys(one, 2.0) for one in SETS]),
+        np.array([[len(a & b) / math.sqrt(len(a) * len(b)) if a and b else float(a == b) for b in SETS] for a in SETS]),
+    ),
     "rpd": (
         k.rpd_kernel(STEPS),
         np.array([[1 - max(k.path_divergence(a, b), k.path_divergence(b, a)) for b in STEPS] for a in STEPS]),
@@ -146,7 +150,14 @@ def test_kernels_of_different_items_do_not_combine():
 
 
 def test_empty_sets_have_empty_kernels():
-    for view in (k.cosine_kernel([]), k.label_kernel([]), k.jaccard_kernel([]), k.lcs_kernel([]), k.rpd_kernel([])):
+    for view in (
+        k.cosine_kernel([]),
+        k.label_kernel([]),
+        k.jaccard_kernel([]),
+        k.bag_kernel([]),
+        k.lcs_kernel([]),
+        k.rpd_kernel([]),
+    ):
         assert view.size == 0 and view.matrix().shape == (0, 0) and math.isnan(m.kernel_vendi(view))
 
 

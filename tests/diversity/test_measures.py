@@ -180,6 +180,24 @@ def test_hill_numbers_fall_with_the_order(labels):
     assert values[0] == len(set(labels)) and values[-1] + 1e-12 >= 1
 
 
+def test_inception_score_by_hand():
+    # mean (.7, .3): divergences .9 log(.9/.7) + .1 log(.1/.3) and .5 log(.5/.7) + .5 log(.5/.3)
+    divergences = 0.9 * math.log(9 / 7) + 0.1 * math.log(1 / 3), 0.5 * math.log(5 / 7) + 0.5 * math.log(5 / 3)
+    expected = math.exp(sum(divergences) / 2)
+    assert m.inception_score([[0.9, 0.1], [0.5, 0.5]]) == pytest.approx(expected)
+    assert m.inception_score(np.eye(5)) == pytest.approx(5.0) and math.isnan(m.inception_score([]))
+    with pytest.raises(UserError, match="do not sum to 1"):
+        m.inception_score([[0.5, 0.6]])
+
+
+def test_vendi_of_bags_of_words():
+    # counts of a, b, (a b) and a, c, (a c): cosine 1/3; shares (1 +- 1/3)/2
+    p = np.array([2 / 3, 1 / 3])
+    assert m.ngram_vendi(["a b", "a c"]) == pytest.approx(math.exp(-(p * np.log(p)).sum()))
+    assert m.ngram_vendi(["", "", "a"], q=0) == 2 and m.ngram_vendi(["x", "x"]) == pytest.approx(1.0)
+    assert m.ngram_vendi(["a b", "b a"], largest=1) == pytest.approx(1.0) and math.isnan(m.ngram_vendi([]))
+
+
 def test_what_is_known_and_found():
     assert m.coverage(["a", "b", None], {"a", "b", "c"}) == pytest.approx(2 / 3) and m.coverage([], {"a"}) == 0.0
     assert m.feature_coverage([{1, 9}, set()], {1, 2, 3}) == pytest.approx(1 / 3)

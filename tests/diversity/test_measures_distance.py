@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.linalg import sqrtm
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from polypath.core.errors import UserError
@@ -160,6 +161,17 @@ def test_energy_distance_against_its_definition():
     across = np.mean([np.linalg.norm(a - b) for a in x for b in y])
     assert m.energy_distance(x, y) == pytest.approx(2 * across - sum(within))
     assert math.isnan(m.energy_distance(x, y[:1]))
+
+
+def test_frechet_distance_by_hand():
+    # on a line: squared difference of the means, and of the standard deviations (ddof 1: sqrt 2 and 2 sqrt 2)
+    assert m.frechet_distance([[0.0], [2.0]], [[3.0], [7.0]]) == pytest.approx(16 + 2)
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(30, 3)), rng.normal(size=(40, 3)) @ np.diag([1, 2, 3]) + 1
+    cx, cy = np.cov(x, rowvar=False), np.cov(y, rowvar=False)
+    expected = ((x.mean(0) - y.mean(0)) ** 2).sum() + np.trace(cx + cy - 2 * sqrtm(cx @ cy).real)
+    assert m.frechet_distance(x, y) == pytest.approx(expected)
+    assert m.frechet_distance(x, x) == pytest.approx(0.0, abs=1e-9) and math.isnan(m.frechet_distance(x, y[:1]))
 
 
 def largest_by_trying_all(similarity, good, below):

@@ -37,6 +37,7 @@ def arguments(data):
         "attributes": [{"shape": "ab"[i % 2]} for i in range(NUMBER)],
         "steps": list(rng.normal(size=(NUMBER, 2, 3))),
         "gradients": rows,
+        "probabilities": np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True),
         "features": [{i, i + 1} for i in range(NUMBER)],
         "outcomes": np.array([[int(bit) for bit in f"{i + 9:06b}"] for i in range(NUMBER)]),
         "ratings": rng.integers(1, 5, size=(NUMBER, 4)).astype(float),

@@ -2,7 +2,14 @@
 
 from polypath.diversity.kernels.combine import log_euclid, product, quality_scaled, weighted_sum
 from polypath.diversity.kernels.grouped import cosine, mask_outcomes
-from polypath.diversity.kernels.structural import jaccard_kernel, label_kernel, lcs_kernel, path_divergence, rpd_kernel
+from polypath.diversity.kernels.structural import (
+    bag_kernel,
+    jaccard_kernel,
+    label_kernel,
+    lcs_kernel,
+    path_divergence,
+    rpd_kernel,
+)
 from polypath.diversity.kernels.vector import (
     check_rows,
     cosine_kernel,
@@ -16,6 +23,7 @@ from polypath.diversity.kernels.view import Kernel, dense_kernel
 
 __all__ = [
     "Kernel",
+    "bag_kernel",
     "check_rows",
     "cosine",
     "cosine_kernel",

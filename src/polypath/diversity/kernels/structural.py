@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any
@@ -47,15 +47,8 @@ def jaccard_kernel(sets: Sequence[AbstractSet[Hashable]]) -> Kernel:
     >>> jaccard_kernel([{"a", "b"}, {"b", "c"}, set()]).rows([0]).round(3).tolist()
     [[1.0, 0.333, 0.0]]
     """
-    try:
-        from scipy.sparse import csr_matrix
-    except ImportError:
-        raise missing_extra("kernel jaccard", "scipy", "measure") from None
-    names: dict[Hashable, int] = {}
-    columns = [names.setdefault(element, len(names)) for one in sets for element in one]
     sizes = np.array([len(one) for one in sets], dtype=float)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-    members = csr_matrix((np.ones(len(columns)), columns, starts), shape=(len(sets), max(1, len(names))))
+    members = _sparse(sets, np.ones(int(sizes.sum())))
 
     def block_of(i: Index, j: Index) -> Matrix:
         shared = (members[i] @ members[j].T).toarray()
@@ -63,6 +56,25 @@ def jaccard_kernel(sets: Sequence[AbstractSet[Hashable]]) -> Kernel:
         return np.where(union == 0, 1.0, shared / np.where(union == 0, 1.0, union))
 
     return Kernel(block_of, np.ones(len(sets)), "jaccard")
+
+
+@register("kernel", "bags", returns="similarity")
+def bag_kernel(bags: Sequence[Mapping[Any, float]]) -> Kernel:
+    """Cosine of bags of counts (n-grams, syntax nodes), held sparse; two empty bags are equal, and like no other.
+
+    >>> bag_kernel([{"a": 2, "b": 1}, {"a": 2}, {}]).rows([0]).round(3).tolist()
+    [[1.0, 0.894, 0.0]]
+    """
+    lengths = np.array([sum(x * x for x in bag.values()) ** 0.5 for bag in bags])
+    empty = lengths == 0
+    members = _sparse([bag.keys() for bag in bags], [x for bag in bags for x in bag.values()])
+    scale = 1.0 / np.where(empty, 1.0, lengths)
+
+    def block_of(i: Index, j: Index) -> Matrix:
+        products = (members[i] @ members[j].T).toarray() * scale[i][:, None] * scale[j][None, :]
+        return np.where(empty[i][:, None] & empty[j][None, :], 1.0, products)
+
+    return Kernel(block_of, np.ones(len(bags)), "bags")
 
 
 @register("kernel", "lcs", returns="similarity")
@@ -129,6 +141,18 @@ def as_strings(sequences: Sequence[Sequence[Hashable]]) -> list[str]:
         raise ValueError(f"{len(frequent)} different tokens; at most {LAST_CHARACTER} can be told apart")
     names = {token: chr(code) for code, (token, _) in enumerate(frequent)}
     return ["".join(names[token] for token in sequence) for sequence in sequences]
+
+
+def _sparse(rows: Sequence[Collection[Hashable]], values: ArrayLike) -> Any:
+    """A sparse matrix with a row per collection and a column per different element."""
+    try:
+        from scipy.sparse import csr_matrix
+    except ImportError:
+        raise missing_extra("kernels of sets and bags", "scipy", "measure") from None
+    names: dict[Hashable, int] = {}
+    columns = [names.setdefault(element, len(names)) for row in rows for element in row]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(int)
+    return csr_matrix((np.asarray(values, dtype=float), columns, starts), shape=(len(rows), max(1, len(names))))
 
 
 def _cdist(scorer: str) -> Callable[[Sequence[str], Sequence[str]], Any]:

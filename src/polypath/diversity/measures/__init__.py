@@ -10,6 +10,7 @@ unless said otherwise:
 - `features`: the set of features an item activates; `attributes`: a mapping (or row) of its judged values
 - `approaches`: a judge's groups; `steps`: an array (s, d) of the item's embedded reasoning steps
 - `gradients` (n, d): sketches of its gradient, or Fisher diagonals of batches of a dataset
+- `probabilities` (n, classes): a classifier's
 - `outcomes` (n, problems): 0 and 1 of each voter; `ratings` (agents, questions): ordinal answers
 """
 
@@ -40,6 +41,7 @@ from polypath.diversity.measures.counts import (
     feature_coverage,
     hill,
     hill_number,
+    inception_score,
     missing_features,
     pair_difference,
     pairwise_difference,
@@ -66,7 +68,14 @@ from polypath.diversity.measures.paths import (
     reasoning_path_divergence,
     route_diversity,
 )
-from polypath.diversity.measures.reference import coverage_knn, density_knn, energy_distance, mmd, recall_knn
+from polypath.diversity.measures.reference import (
+    coverage_knn,
+    density_knn,
+    energy_distance,
+    frechet_distance,
+    mmd,
+    recall_knn,
+)
 from polypath.diversity.measures.sets import creative_utility, largest_compatible, utilities, yield_size
 from polypath.diversity.measures.spectral import (
     gradient_vendi,
@@ -89,6 +98,7 @@ from polypath.diversity.measures.text import (
     hdd,
     mtld,
     ngram_diversity,
+    ngram_vendi,
     prompt_diversity,
     rouge_l,
     self_repetition,
@@ -131,10 +141,12 @@ __all__ = [
     "entropy",
     "entropy_corrected",
     "feature_coverage",
+    "frechet_distance",
     "gradient_vendi",
     "hdd",
     "hill",
     "hill_number",
+    "inception_score",
     "internal_diversity",
     "kernel_log_det",
     "kernel_vendi",
@@ -147,6 +159,7 @@ __all__ = [
     "mst_span",
     "mtld",
     "ngram_diversity",
+    "ngram_vendi",
     "novel_sum",
     "novel_sum_against",
     "novelties",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from polypath.core.errors import UserError
 from polypath.core.registry import register
+from polypath.diversity.kernels.view import to_numpy
 from polypath.diversity.measures.traits import EVALUATION_ONLY, INVARIANT, MORE
 
 Attributes = Mapping[str, Hashable] | Sequence[Hashable]
@@ -211,6 +212,25 @@ def approach_diversity(approaches: Sequence[Hashable], correct: Sequence[bool], 
     """
     right = correct_only(approaches, correct)
     return hill_number(class_counts(right), q=q) if len(right) >= 2 else math.nan
+
+
+@register("measure", "inception_score", paper="arXiv:1606.03498 [2.46]", traits={INVARIANT, MORE})
+def inception_score(probabilities: ArrayLike) -> float:
+    """exp of the mean divergence of each item's class probabilities from their mean, in [1, classes].
+
+    High when a classifier is sure of each item and the items differ: it cannot tell variety from confidence. Shapes:
+    (n, classes), rows summing to 1. NaN for no items. Raises UserError for rows that are no probabilities.
+
+    >>> inception_score([[1, 0], [0, 1]]), inception_score([[0.5, 0.5], [0.5, 0.5]])
+    (2.0, 1.0)
+    """
+    p = to_numpy(probabilities)
+    if p.size == 0:
+        return math.nan
+    if p.ndim != 2 or not (p >= 0).all() or not np.allclose(p.sum(axis=1), 1.0, atol=1e-3):
+        raise UserError("probabilities", f"of shape {p.shape} do not sum to 1 in each row", "Give softmax(logits).")
+    shared = np.broadcast_to(p.mean(axis=0), p.shape)
+    return float(np.exp((p[p > 0] * np.log(p[p > 0] / shared[p > 0])).sum() / len(p)))
 
 
 def class_counts(labels: Sequence[Hashable]) -> list[int]:

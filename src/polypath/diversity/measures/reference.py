@@ -82,6 +82,24 @@ def energy_distance(embeddings: ArrayLike, reference: ArrayLike) -> float:
     return _two_sample(rows, known, lambda squares: -np.sqrt(squares))
 
 
+@register("measure", "frechet_distance", paper="arXiv:1706.08500 [2.46]", traits={INVARIANT})
+def frechet_distance(embeddings: ArrayLike, reference: ArrayLike) -> float:
+    """Squared Frechet distance of Gaussians fitted to both sets (FID, of any embeddings): 0 for equal moments.
+
+    |mean - mean'|^2 + tr(C + C' - 2 (C C')^1/2). Biased upwards for small sets: compare at equal n, above the number of
+    dimensions. NaN for fewer than two of either.
+    """
+    rows, known = (one.astype(np.float64) for one in pair_of_rows(embeddings, reference))
+    if min(len(rows), len(known)) < 2:
+        return math.nan
+    first, second = (np.atleast_2d(np.cov(one, rowvar=False)) for one in (rows, known))
+    values, vectors = np.linalg.eigh(first)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    mixed = np.sqrt(np.maximum(np.linalg.eigvalsh(root @ second @ root), 0.0)).sum()
+    shift = ((rows.mean(axis=0) - known.mean(axis=0)) ** 2).sum()
+    return float(shift + np.trace(first) + np.trace(second) - 2 * mixed)
+
+
 def _two_sample(rows: NDArray[Any], known: NDArray[Any], kernel: Callable[[Matrix], Matrix]) -> float:
     """E k(x, x') + E k(y, y') - 2 E k(x, y) without self pairs, k a function of squared distances."""
 

@@ -13,8 +13,9 @@ import numpy as np
 from polypath.core.registry import register
 from polypath.core.seeds import derive
 from polypath.diversity.features import tokens
-from polypath.diversity.kernels.structural import as_strings, rouge_l_block
+from polypath.diversity.kernels.structural import as_strings, bag_kernel, rouge_l_block
 from polypath.diversity.measures.ngrams import NGrams, text_ngrams
+from polypath.diversity.measures.spectral import kernel_vendi
 from polypath.diversity.measures.traits import INVARIANT, LESS, MORE
 
 PAIR_BLOCK = 512  # texts compared with all others at once
@@ -52,6 +53,22 @@ def prompt_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
     if not len(texts):
         return math.nan
     return sum(math.log1p(grams.distinct) for grams in text_ngrams(texts, largest))
+
+
+@register("measure", "ngram_vendi", paper="arXiv:2210.02410 [1.86]", traits={INVARIANT, MORE})
+def ngram_vendi(texts: Sequence[str], *, largest: int = 2, q: float = 1.0) -> float:
+    """Vendi score of order `q` of the bags of n-grams, n = 1..largest: how many different texts, without a model.
+
+    The kernel is the cosine of the counts; two empty texts are the same. In [1, n]; NaN for no texts. O(n^3).
+
+    >>> round(ngram_vendi(["a b", "a b", "c"]), 6)
+    1.889882
+    """
+    words = [tokens(text) for text in texts]
+    bags = [
+        Counter(tuple(one[i : i + n]) for n in range(1, largest + 1) for i in range(len(one) - n + 1)) for one in words
+    ]
+    return kernel_vendi(bag_kernel(bags), q=q)
 
 
 @register("measure", "self_repetition", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
