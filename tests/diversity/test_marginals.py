@@ -203,6 +203,14 @@ def test_logdet_by_hand():
     assert m.loo_logdet(kernel, ridge=0) == pytest.approx([math.log(0.188 / 0.99)] * 2 + [math.log(0.188 / 0.19)])
 
 
+@pytest.mark.parametrize("size", [1, 16, 17, 40, 65])
+def test_logdet_of_larger_groups(size):
+    kernel = gram(size, 30, size)
+    inverse = np.linalg.inv(kernel + 0.1 * np.eye(size))
+    for kind in (np.asarray, torch.tensor):
+        np.testing.assert_allclose(m.loo_logdet(kind(kernel), ridge=0.1), -np.log(np.diag(inverse)), atol=1e-9)
+
+
 def added(whole, chosen, i):
     return whole[np.ix_([*chosen, i], [*chosen, i])]
 

@@ -59,7 +59,7 @@ def loo_logdet(similarity: Array, *, ridge: float = 1e-3) -> Array:
     """
     kernel = check_similarity(similarity)
     xp = array_namespace(kernel)
-    half = xp.linalg.inv(cholesky(kernel, ridge))
+    half = inverse_of_lower(cholesky(kernel, ridge))
     return -xp.log(xp.sum(half**2, axis=-2))
 
 
@@ -87,6 +87,20 @@ def cholesky(kernel: Array, ridge: float) -> Array:
     except (ValueError, RuntimeError):  # the LinAlgError of numpy is the one, that of torch the other
         least = xp.linalg.eigvalsh(shifted)[..., 0]
         raise _not_positive(least, ridge) from None
+
+
+def inverse_of_lower(lower: Array) -> Array:
+    """Inverse of lower triangular matrices (..., n, n) by halves, which is mostly products: L = [[A, 0], [B, C]]."""
+    xp = array_namespace(lower)
+    size = lower.shape[-1]
+    if size <= 16:
+        return xp.linalg.inv(lower)
+    half = size // 2
+    upper_left, lower_right = inverse_of_lower(lower[..., :half, :half]), inverse_of_lower(lower[..., half:, half:])
+    lower_left = -(lower_right @ (lower[..., half:, :half] @ upper_left))
+    zeros = xp.zeros_like(lower[..., :half, half:])
+    top = xp.concat([upper_left, zeros], axis=-1)
+    return xp.concat([top, xp.concat([lower_left, lower_right], axis=-1)], axis=-2)
 
 
 def _not_positive(least: Array, ridge: float) -> UserError:

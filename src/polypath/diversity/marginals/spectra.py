@@ -153,9 +153,8 @@ def clip_spectrum(values: Array) -> Array:
     noise = values.shape[-1] * float(xp.finfo(values.dtype).eps) * xp.max(values, axis=-1, keepdims=True)
     negative = xp.sum(xp.where(values < -noise, -values, xp.zeros_like(values)), axis=-1)
     share = negative / (xp.sum(xp.abs(values), axis=-1) + 1e-30)
-    most = float(xp.max(share)) if 0 not in share.shape else 0.0
-    if most > CLIPPED:
-        what = f"{most:.2g} of its spectrum is negative and counts as 0"
+    if bool(xp.any(share > CLIPPED)):
+        what = f"{float(xp.max(share)):.2g} of its spectrum is negative and counts as 0"
         warnings.warn(f"a similarity is not positive semi-definite: {what}", stacklevel=2)
     return xp.where(values > noise, values, xp.zeros_like(values))
 
