@@ -19,6 +19,7 @@ COMMANDS = {
     "train": "Train by a recipe: supervised, or by reinforcement, one run or a study of arms.",
     "sample": "Draw rollouts by a plan from any model, with their provenance.",
     "measure": "Pass@k, distinct solutions and diversity of a file of rollouts.",
+    "decide": "Typed answers with probabilities over labels given at run time, from one forward pass.",
     "select": "A diverse, good subset of a dataset, with the reason for each pick.",
     "compare": "Compare runs, paired over prompts and seeds, with intervals.",
     "report": "Write one self-contained HTML page about a run.",
@@ -43,10 +44,12 @@ class Commands(typer.core.TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command, built from `command` and `EXAMPLE` of its module; None for an unknown name."""
+        """The command, built from `command` (or the group `app`) and `EXAMPLE` of its module; None if unknown."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"polypath.cli.{cmd_name}")
+        if hasattr(module, "app"):
+            return typer.main.get_command(module.app)
         single = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT)
         single.command(cmd_name, epilog=f"Example: {module.EXAMPLE}")(module.command)
         return typer.main.get_command(single)

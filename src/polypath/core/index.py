@@ -28,6 +28,7 @@ SCANNED = (
     "rollout",
     "credit",
     "losses",
+    "decide",
     "train",
     "evaluate",
     "report",
