@@ -95,7 +95,7 @@ def test_other_questions_change_nothing(speaker, readout):
         "some": MultiLabel(colours),
         "one": MultiLabel(colours[:1]),
         "level": Score(colours),
-        "pair": Pair("red", "blue"),
+        "pair": Pair("red light", "blue light"),
     }
     together = ask(speaker, "red red", questions, readout=readout)
     for key, question in questions.items():

@@ -56,8 +56,10 @@ def _system_one_question(given: Any, where: str) -> Question:
         sides = _object(criteria if criteria is not None else {}, place)
         if unknown := sorted(set(sides) - set(names)):
             raise UserError(f"{place}.{unknown[0]}", "is no such side", did_you_mean(unknown[0], names))
-        texts = [plain(sides.get(side), f"{place}.{side}") for side in names]
-        return _at(where, lambda: YesNo(instructions, *texts) if kind == "noul" else Pair(*texts, instructions))
+        one, other = (plain(sides.get(side), f"{place}.{side}") for side in names)
+        if kind == "noul":
+            return YesNo(instructions, one, other)
+        return _at(where, lambda: Pair(one, other, instructions))
     if kind == "score":
         if not isinstance(criteria, list):
             raise UserError(place, f"is a {type(criteria).__name__}", "Give a list of levels, the worst first.")
