@@ -4,10 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from credit_groups import fill
 
 from polypath import credit
 from polypath.credit.combine import add_bonus, amplify, boost, collect, guarded_z, product_of_columns, synergy
-from polypath.credit.exploration import curious, information_gain, sharpen, weighted_z
+from polypath.credit.exploration import curiosity_bonus, information_gain, sharpen, weighted_z, with_bonus
 from polypath.credit.gates import near_best, solved_share
 from polypath.credit.normalise import z_score
 from polypath.credit.outcomes import batch_repetition, branch_information, context_entropy
@@ -108,11 +109,13 @@ def test_curiosity_at_tokens_that_are_no_matter_of_course():
     """Errors 0, 1, 2 on the mask: mean 1, population variance 2/3."""
     on = [[1, 1, 0], [1, 0, 0]]
     logp = [[-1.0, -0.1, -3.0], [-2.0, 0.0, 0.0]]
-    found = curious([1.0, -1.0], [[0, 1, 50], [2, 50, 50]], logp, on, eta=0.1)
-    step = 0.1 / math.sqrt(2 / 3)
-    close(found, [[1 - step, 1, 0], [-1 + step, 0, 0]])
-    close(curious([1.0, -1.0], [[0, 1, 50], [2, 50, 50]], logp, on, [0, 1], eta=0.1), [[1, 1, 0], [-1 + step, 0, 0]])
-    close(curious([0.0], [[1.0]], [[-1.0]], [[0]]), [[0]])
+    error, step = [[0, 1, 50], [2, 50, 50]], 1 / math.sqrt(2 / 3)
+    bonus = curiosity_bonus(error, logp, on)
+    close(bonus, [[-step, 0, 0], [step, 0, 0]])  # the second token was as good as certain
+    close(curiosity_bonus(error, logp, on, [0, 1]), [[0, 0, 0], [step, 0, 0]])
+    close(with_bonus([1.0, -1.0], on, bonus, eta=0.1), [[1 - 0.1 * step, 1, 0], [-1 + 0.1 * step, 0, 0]])
+    close(with_bonus([1.0, -1.0], on), [[1, 1, 0], [-1, 0, 0]])
+    close(curiosity_bonus([[1.0]], [[-1.0]], [[0]]), [[0]])
 
 
 def test_weighted_scores_of_the_batch():
@@ -122,6 +125,17 @@ def test_weighted_scores_of_the_batch():
     close(scores, expected, 1e-12)
     assert weighted_z([1], [3], [0.0]).tolist() == [0.0]
     close(weighted_z([1, 1], [2, 2], [0.5, 0.5]), [0, 0])
+
+
+@pytest.mark.parametrize(
+    "name", ["sd_e2", "sgrpo", "sgrpo_advantage", "tdig", "cd_rlhf", "syn_grpo", "mupo", "setpo", "hire"]
+)
+def test_the_share_of_diversity_is_told(name):
+    pipeline = credit.build({name: {"span": "strategy"} if name == "syn_grpo" else {}})
+    found = [
+        pipeline(fill(np.array([1.0, 1, 0, 1, 1]), np.random.default_rng(s)), memory=credit.Memory()) for s in range(4)
+    ]
+    assert max(each.metrics["frac_signal_from_diversity"] for each in found) > 0
 
 
 def test_answers_seen_often_are_pushed_down_and_a_new_wrong_one_never_passes_a_right_one():

@@ -4,18 +4,21 @@ import numpy as np
 import pytest
 
 from polypath.core.errors import UserError
+from polypath.credit.combine import add_bonus
+from polypath.credit.normalise import leave_one_out
 from polypath.credit.set_credit import (
     best_of,
     best_of_scalarisations,
+    blend,
     candidate_spread,
     ordered_novelty,
     set_diversity,
+    set_share,
     sets,
     split_levels,
-    supergroup,
     uniform_share,
 )
-from polypath.diversity.marginals import leave_one_out
+from polypath.diversity import marginals
 
 U = [0.2, 0.4, 0.6, 0.8, 0.5, 0.5, 0.5, 0.5]
 
@@ -56,27 +59,30 @@ def test_credits_are_what_the_set_loses_by_brute_force():
 
     diversity, credit = set_diversity(distance, np.ones((6, 6), dtype=bool), valid)
     np.testing.assert_allclose(diversity, mean_pair(range(6)))
-    np.testing.assert_allclose(credit, leave_one_out(mean_pair, 6) * valid, atol=1e-12)
+    np.testing.assert_allclose(credit, marginals.leave_one_out(mean_pair, 6) * valid, atol=1e-12)
 
 
 def test_the_published_advantages():
     # z = credits/.118734, w+ = 4 softmax = .302884 x2, 2.161428, 1.232804; allocated .7 + .5 (w+ - 1), and .2
     similarity, strata = published()
-    found = supergroup(U, similarity, strata)
-    np.testing.assert_allclose(found, [-0.227747, -0.113462, 0.531837, 0.380801] + [-0.142857] * 4, atol=1e-5)
-    found = supergroup(U, similarity, strata, mode="advantage_sum")
-    np.testing.assert_allclose(found, [-0.095708, 0.018578, 0.5975, 0.479629] + [-0.25] * 4, atol=1e-5)
+    share = set_share(similarity, strata)
+    np.testing.assert_allclose(share, [0.351442, 0.351442, 1.280714, 0.816402] + [0.2] * 4, atol=1e-6)
+    found = leave_one_out(blend(U, share, weight=0.5))
+    np.testing.assert_allclose(found, [-0.227747, -0.113462, 0.531837, 0.380801] + [-0.142857] * 4, atol=1e-6)
+    bonus = set_share(similarity, strata, total=False)
+    found = 0.5 * add_bonus(leave_one_out(U), bonus, lam=1.0)
+    np.testing.assert_allclose(found, [-0.095708, 0.018578, 0.5975, 0.479629] + [-0.25] * 4, atol=1e-6)
 
 
 def test_a_single_set_has_no_rival_and_wrong_members_no_share():
     similarity, strata = published()
-    alone = supergroup(U[:4], similarity[:4, :4], strata[:4], weight=0.5)
-    np.testing.assert_allclose(alone, 0.5 * 4 / 3 * (np.array(U[:4]) - 0.5))  # leave-one-out of the rewards
+    np.testing.assert_allclose(set_share(similarity[:4, :4], strata[:4]), [0.7] * 4)
+    assert set_share(np.eye(2), [0, 1]).tolist() == [0.0, 0.0]  # sets of one have no pairs
     gate = np.array([1, 1, 1, 0, 1, 1, 1, 1.0])
-    found = supergroup([1, 1, 1, 0, 1, 1, 1, 1], similarity, strata, gate)
+    share = set_share(similarity, strata, gate)
+    assert share[:4].mean() == pytest.approx((0.3 + 0.8 + 0.8) / 3)  # the fourth is in no pair
+    found = leave_one_out(blend([1, 1, 1, 0, 1, 1, 1, 1], share, gate))
     assert found[3] < found[[0, 1, 2, 4, 5, 6, 7]].min()
-    pair = supergroup([1, 1], np.eye(2), [0, 1])
-    assert pair.tolist() == [0.0, 0.0]  # sets of one have no pairs
 
 
 def test_specialists_beat_generalists_under_the_three_weights_of_the_example():
@@ -84,8 +90,8 @@ def test_specialists_beat_generalists_under_the_three_weights_of_the_example():
     assert best_of(np.array([[1.0, 0.0], [0.0, 1.0]]), weights) == pytest.approx(5 / 6)
     assert best_of(np.array([[0.6, 0.6], [0.6, 0.6]]), weights) == pytest.approx(0.6)
     three = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]])
-    marginals = leave_one_out(lambda rows: float(best_of(three[list(rows)], weights)) if len(rows) else 0.0, 3)
-    np.testing.assert_allclose(marginals, [0.1 / 3, 1 / 3, 0.0], atol=1e-12)
+    added = marginals.leave_one_out(lambda rows: float(best_of(three[list(rows)], weights)) if len(rows) else 0.0, 3)
+    np.testing.assert_allclose(added, [0.1 / 3, 1 / 3, 0.0], atol=1e-12)
 
 
 def test_scalarisations_are_common_and_duplicates_and_missing_candidates_add_nothing():
@@ -112,11 +118,11 @@ def test_ideas_earn_by_their_distance_to_earlier_ones():
 
 def test_spread_of_prompts():
     vectors = [[[1, 0], [0, 1], [np.nan, np.nan]], [[1, 0], [np.nan, np.nan], [np.nan, np.nan]]]
-    assert candidate_spread([0.5, 0.5], vectors, lam=0.2).tolist() == pytest.approx([0.7, 0.5])
+    assert candidate_spread(vectors).tolist() == pytest.approx([1.0, 0.0])
 
 
 def test_levels_are_split():
-    found = split_levels([1, 0, 1, 1, 0, 0], [1.0, 1, 0, 0, 0, 0], [0, 0, 1, 1, 1, 1], eps=0.0)
+    found = split_levels([1, 0, 1, 1, 0, 0], [0, 0, 1, 1, 1, 1], [1.0, 1, 0, 0, 0, 0], eps=0.0)
     np.testing.assert_allclose(found[:, 0], [0.5, 0.5, -0.5, -0.5, -0.5, -0.5])  # each stratum counts once
     np.testing.assert_allclose(found[:2, 1], [2**-0.5, -(2**-0.5)])
     np.testing.assert_allclose(found[2:, 1], np.array([0.5, 0.5, -0.5, -0.5]) / 3**-0.5)  # sample std 1/sqrt 3

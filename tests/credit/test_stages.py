@@ -111,6 +111,16 @@ def test_opposite_vectors_are_not_worth_more_than_unrelated_ones():
     close(inverse_redundancy(cosine([[1.0, 0.0], [-1.0, 0.0]])), [1, 1])
 
 
+def test_mutual_information_by_facility_location_and_by_volume():
+    kernel = cosine(DRA, [True, True, True, False])
+    close(inverse_redundancy(kernel, information="facility"), [1 / 2, 1 / 2, 1 / 1.6, 1])
+    # log K_ii + log det of the others - log det of all, all with the ridge
+    ridged = np.asarray(kernel) + 0.01 * np.eye(4)
+    rest = [np.linalg.slogdet(np.delete(np.delete(ridged, i, 0), i, 1))[1] for i in range(4)]
+    shared = math.log(1.01) + np.array(rest) - np.linalg.slogdet(ridged)[1]
+    close(inverse_redundancy(kernel, information="log_det"), 1 / (1 + shared), 1e-5)
+
+
 def test_ngram_unique_share():
     # 2..4-grams: "a b c d" has 6, of which ab, bc, abc are shared; "x y z w v" has 9 over 5 tokens
     texts = ["a b c d", "a b c e", "x y z w v"]

@@ -23,7 +23,19 @@ FUSED = [
 ]  # similarity
 TEXTUAL = ["diver", "multirole"]
 ROLES = ["moda", "smerl", "bdp", "iib_lpo"]
-OTHERS = ["sgrpo", "mupo", "dvd", "sd_e2", "xrpo", "outcome_ucb", "outcome_batch", "meds", "cd_rlhf", "oni"]
+OTHERS = [
+    "sgrpo",
+    "sgrpo_advantage",
+    "mupo",
+    "dvd",
+    "sd_e2",
+    "xrpo",
+    "outcome_ucb",
+    "outcome_batch",
+    "meds",
+    "cd_rlhf",
+    "oni",
+]
 EARLIER = ["darling", "uniqueness", "rarity", "remembered_rarity", "gapo"]
 IN_EQUAL_GROUPS = [name for name in credit.methods() if "signal_in_equal_groups" in credit.load_method(name).traits]
 INPUTS = {"texts", "labels", "answers", "contexts", "similarity", "logp", "mask", "correct", "beliefs", "spans"}
@@ -60,7 +72,11 @@ def scene():
 def test_noise_never_beats_a_right_answer(name):
     """Random tokens are the most distinct of all: unlike in words, vectors, class, answer and likelihood."""
     group, memory = scene(), credit.Memory()
-    knobs = {"sgrpo": {"partition": {"sets": {"size": 3}}}, "multirole": {"lam": 0.5}}.get(name, {})
+    knobs = {
+        "sgrpo": {"partition": {"sets": {"size": 3}}},
+        "sgrpo_advantage": {"partition": {"sets": {"size": 3}}},
+        "multirole": {"lam": 0.5},
+    }.get(name, {})
     for step in range(3):  # the right answers become known, the noise is new each time
         fresh = {**group, "answers": [*group["answers"][:4], f"zq{step}"]}
         found = run(name, fresh, knobs=knobs, memory=memory, step=step)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from polypath.core.arrays import Array
+from polypath.core.arrays import Array, as_float
 from polypath.core.registry import register
 from polypath.credit.novelty import mean_logp
+from polypath.credit.tokens import broadcast
 
 
 @register(
@@ -49,38 +50,37 @@ def information_gain(beliefs: Array) -> np.ndarray:
     return gained / np.log(max(share.shape[-1], 2))
 
 
-@register("token_credit", "curious", returns="advantages", paper="CD-RLHF (0.98)", traits={"whole_batch"})
-def curious(
-    advantages: Array,
-    curiosity: Array,
-    logp: Array,
-    mask: Array,
-    gate: Array | None = None,
-    *,
-    eta: float = 0.04,
-    likely: float = 0.5,
-    eps: float = 1e-8,
+@register("signal", "curiosity_bonus", returns="token_bonus", paper="CD-RLHF (0.98)", traits={"whole_batch"})
+def curiosity_bonus(
+    curiosity: Array, logp: Array, mask: Array, gate: Array | None = None, *, likely: float = 0.5, eps: float = 1e-8
 ) -> np.ndarray:
-    """A + eta * the whitened forward-model error, at tokens that the policy does not hold for `likely` already.
+    """The forward model's error, whitened over the batch, at tokens that the policy does not hold for `likely` already.
 
-    Whitened over all tokens of the batch, then taken where the token's probability is at most `likely` and the
-    rollout's gate is open. Runs once over the batch: (N,), (N, T), (N, T), (N, T), (N,) -> (N, T).
+    Whitened over all tokens of the mask, then taken where the token's probability is at most `likely` and the
+    rollout's gate is open, 0 elsewhere. Runs once over the batch: (N, T), (N, T), (N, T), (N,) -> (N, T).
     """
-    on = np.asarray(mask, dtype=bool)
-    error = np.asarray(curiosity, dtype=float)
+    on, error = np.asarray(mask, dtype=bool), np.asarray(curiosity, dtype=float)
     known = error[on]
     white = (error - known.mean()) / np.sqrt(known.var() + eps) if known.size else np.zeros_like(error)
     bonus = np.where(on & (np.asarray(logp) <= np.log(likely)), white, 0.0)
-    if gate is not None:
-        bonus = bonus * np.asarray(gate, dtype=float)[:, None]
-    return np.asarray(advantages, dtype=float)[:, None] * on + eta * bonus
+    return bonus if gate is None else bonus * np.asarray(gate, dtype=float)[:, None]
+
+
+@register("token_credit", "with_bonus", returns="advantages", traits={"permutation_equivariant"})
+def with_bonus(advantages: Array, mask: Array, token_bonus: Array | None = None, *, eta: float = 0.04) -> Array:
+    """The rollout's advantage plus `eta` times its tokens' bonus, on the tokens of the mask.
+
+    Shapes: (..., G), (..., G, T), (..., G, T) -> (..., G, T).
+    """
+    spread_out = broadcast(advantages, mask)
+    return spread_out if token_bonus is None else spread_out + eta * as_float(token_bonus) * as_float(mask)
 
 
 @register("normalise", "weighted_z", returns="advantages", paper="SD-E2 (0.110)", traits={"whole_batch"})
 def weighted_z(
     rewards: Array,
     lengths: Array,
-    diversity: Array,
+    diversity: Array | None = None,
     gate: Array | None = None,
     *,
     efficiency: float = 0.5,
@@ -95,7 +95,8 @@ def weighted_z(
     lengths = np.asarray(lengths, dtype=float)
     open_ = np.ones_like(lengths) if gate is None else np.asarray(gate, dtype=float)
     short = open_ * (1.0 - lengths / np.maximum(lengths.max(), 1.0))
-    columns = np.stack([np.asarray(rewards, dtype=float), short, open_ * np.asarray(diversity, dtype=float)])
+    spread = open_ * (0.0 if diversity is None else np.asarray(diversity, dtype=float))
+    columns = np.stack([np.asarray(rewards, dtype=float), short, spread])
     centred = columns - columns.mean(axis=-1, keepdims=True)
     flat = columns.max(axis=-1, keepdims=True) == columns.min(axis=-1, keepdims=True)
     std = np.sqrt((centred**2).sum(axis=-1, keepdims=True) / max(columns.shape[-1] - 1, 1))

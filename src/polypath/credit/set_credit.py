@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
 
 import numpy as np
 
-from polypath.core.arrays import Array
+from polypath.core.arrays import Array, as_float
 from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.core.seeds import derive
-from polypath.credit.normalise import leave_one_out
 from polypath.credit.stratify import compare, together
 from polypath.diversity.partitions import class_sizes
 
@@ -26,44 +24,41 @@ def sets(rewards: Array, *, size: int = 4) -> np.ndarray:
     return np.broadcast_to(np.arange(values.shape[-1]) // size, values.shape)
 
 
-@register("normalise", "supergroup", returns="advantages", paper="SGRPO (0.12)", traits={"permutation_equivariant"})
-def supergroup(
-    rewards: Array,
-    similarity: Array,
-    strata: Array,
-    gate: Array | None = None,
-    *,
-    weight: float = 0.5,
-    temperature: float = 1.0,
-    mode: Literal["reward_sum", "advantage_sum"] = "reward_sum",
+@register("signal", "set_share", returns="diversity", paper="SGRPO (0.12)", traits={"permutation_equivariant"})
+def set_share(
+    similarity: Array, strata: Array, gate: Array | None = None, *, temperature: float = 1.0, total: bool = True
 ) -> np.ndarray:
-    """Sets of rollouts of one prompt compete by diversity; what a set wins is shared by who made it diverse.
+    """What a rollout gets of its set's diversity, when the sets of one prompt compete by it.
 
-    A set's diversity D is the mean of 1 - similarity over the pairs of its gated members (0 below two); its advantage
-    a = D minus the mean of the other sets' D. A member's credit is what D loses without it, z-scored in the set:
-    w+ = size softmax(z/temperature) shares a gain, w- = size softmax(-z/temperature) a loss.
-    "reward_sum": (1 - weight) r + weight (D + max(a, 0)(w+ - 1) - max(-a, 0)(w- - 1)), then leave-one-out over all.
-    "advantage_sum": (1 - weight) leave-one-out of r + weight (max(a, 0) w+ - max(-a, 0) w-).
-    A rollout outside the gate has no part in its set's diversity, the second term is 0 for it. One set alone
-    has no rival, a = 0.
-    Shapes: (..., G), (..., G, G), int (..., G), (..., G) -> (..., G).
+    A set's diversity D is the mean of 1 - similarity over the pairs of its gated members (0 below two); its lead
+    a = D minus the mean of the other sets' D, 0 for a single set. A member's credit is what D loses without it,
+    z-scored in the set; w+ = size softmax(z/temperature) shares a gain, w- = size softmax(-z/temperature) a loss:
+    D + max(a, 0)(w+ - 1) - max(-a, 0)(w- - 1), whose mean over the set is D, or with `total` false
+    max(a, 0) w+ - max(-a, 0) w-, a bonus to an advantage.
+    Shapes: (..., G, G), int (..., G), (..., G) -> (..., G).
     """
-    values, same = np.asarray(rewards, dtype=float), together(np.asarray(strata))
-    valid = np.ones_like(values) if gate is None else np.asarray(gate, dtype=float)
+    same = together(np.asarray(strata))
+    valid = np.ones(same.shape[:-1]) if gate is None else np.asarray(gate, dtype=float)
     diversity, credit = set_diversity(1.0 - np.asarray(similarity, dtype=float), same, valid)
     size = same.sum(axis=-1)
-    per_set = 1.0 / size
-    sets_ = per_set.sum(axis=-1, keepdims=True)
-    total = (per_set * diversity).sum(axis=-1, keepdims=True)
-    rivals = (total - diversity) / np.maximum(sets_ - 1.0, 1e-12)
+    sets_ = (1.0 / size).sum(axis=-1, keepdims=True)
+    rivals = ((diversity / size).sum(axis=-1, keepdims=True) - diversity) / np.maximum(sets_ - 1.0, 1e-12)
     lead = np.where(sets_ > 1.5, diversity - rivals, 0.0)
     z = standard_score(credit, same)
     gain, loss = (size * share_of(sign * z / temperature, same) for sign in (1.0, -1.0))
     won, lost = np.maximum(lead, 0.0), np.maximum(-lead, 0.0)
-    if mode == "advantage_sum":
-        return (1.0 - weight) * leave_one_out(values) + weight * valid * (won * gain - lost * loss)
-    part = valid * (diversity + won * (gain - 1.0) - lost * (loss - 1.0))
-    return leave_one_out((1.0 - weight) * values + weight * part)
+    return diversity + won * (gain - 1.0) - lost * (loss - 1.0) if total else won * gain - lost * loss
+
+
+@register("fuse", "blend", returns="rewards", paper="SGRPO (0.12)", traits={"permutation_equivariant"})
+def blend(rewards: Array, diversity: Array, gate: Array | None = None, *, weight: float = 0.5) -> Array:
+    """(1 - weight) r + weight * gate * d. Shapes: (..., G) each -> (..., G).
+
+    >>> blend([1.0, 0.0], [0.5, 1.0], [1, 0], weight=0.25).tolist()
+    [0.875, 0.0]
+    """
+    bonus = as_float(diversity) if gate is None else as_float(gate) * as_float(diversity)
+    return (1.0 - weight) * as_float(rewards) + weight * bonus
 
 
 def set_diversity(distance: np.ndarray, same: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -95,15 +90,17 @@ def share_of(logits: np.ndarray, same: np.ndarray) -> np.ndarray:
 
 
 @register("normalise", "split_levels", returns="column_advantages", paper="Syn-GRPO (2.96)")
-def split_levels(rewards: Array, diversity: Array, strata: Array, *, eps: float = 1e-4, ddof: int = 1) -> np.ndarray:
+def split_levels(
+    rewards: Array, strata: Array, diversity: Array | None = None, *, eps: float = 1e-4, ddof: int = 1
+) -> np.ndarray:
     """Two columns: the stratum's diversity against that of the other strata, and the reward inside the own stratum.
 
     The first is centred, each stratum counting once whatever its size; the second is a z-score. For parts of a text
     that are credited apart, such as a description and the answers that it draws.
-    Shapes: (..., G), (..., G), int (..., G) -> (..., G, 2).
+    Shapes: (..., G), int (..., G), (..., G) -> (..., G, 2).
     """
-    same, signal = together(np.asarray(strata)), np.asarray(diversity, dtype=float)
-    values = np.asarray(rewards, dtype=float)
+    values, same = np.asarray(rewards, dtype=float), together(np.asarray(strata))
+    signal = np.zeros_like(values) if diversity is None else np.asarray(diversity, dtype=float)
     once = 1.0 / same.sum(axis=-1)
     between = compare(signal, np.ones_like(same), once, scale="none", eps=eps, ddof=ddof)
     within = compare(values, same, np.ones_like(values), scale="std", eps=eps, ddof=ddof)
@@ -163,17 +160,16 @@ def ordered_novelty(candidate_rewards: Array, candidate_embeddings: Array, *, co
     return terms.sum(axis=-1) / np.maximum(number, 1)
 
 
-@register("fuse", "candidate_spread", returns="rewards", paper="T-DIG (2.54)")
-def candidate_spread(rewards: Array, candidate_embeddings: Array, *, lam: float = 1.0) -> np.ndarray:
-    """r + lam times the mean of 1 - cosine over the pairs of a rollout's candidates, 0 below two of them.
+@register("signal", "candidate_spread", returns="diversity", paper="T-DIG (2.54)", traits={"permutation_equivariant"})
+def candidate_spread(candidate_embeddings: Array) -> np.ndarray:
+    """Mean of 1 - cosine over the pairs of a rollout's candidates, 0 below two of them; NaN vectors are missing.
 
-    The embeddings are those of what each candidate leads to, along the axis that is to vary; the reward is the
-    alignment with the base prompt. Shapes: (..., G), (..., G, C, d) -> (..., G).
+    Embed what each candidate leads to, along the axis that is to vary. Shapes: (..., G, C, d) -> (..., G).
     """
     present = ~np.isnan(np.asarray(candidate_embeddings, dtype=float)).any(axis=-1)
     pairs = present[..., :, None] & present[..., None, :] & ~np.eye(present.shape[-1], dtype=bool)
     distance = np.where(pairs, 1.0 - candidate_cosine(candidate_embeddings), 0.0)
-    return np.asarray(rewards) + lam * distance.sum(axis=(-2, -1)) / np.maximum(pairs.sum(axis=(-2, -1)), 1)
+    return distance.sum(axis=(-2, -1)) / np.maximum(pairs.sum(axis=(-2, -1)), 1)
 
 
 def candidate_cosine(embeddings: Array) -> np.ndarray:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from polypath.core.arrays import Array, array_namespace, as_array, as_float, per_group
 from polypath.core.registry import register
 from polypath.diversity.features import ngrams, tokens
-from polypath.diversity.marginals import DUPLICATE_SAFE
+from polypath.diversity.marginals import DUPLICATE_SAFE, loo_logdet
 from polypath.diversity.partitions import class_sizes
 
 Item = TypeVar("Item", bound=Hashable)
@@ -58,14 +59,28 @@ def rarity(labels: Array, correct: Array, *, alpha: float = 0.5) -> Array:
 
 
 @register("signal", "inverse_redundancy", returns="diversity", paper="DRA-GRPO (0.83)", traits=DUPLICATE_SAFE)
-def inverse_redundancy(similarity: Array, *, eps: float = 1e-6) -> Array:
-    """1/(sum_j K_ij + eps), the own similarity included: one over the graph-cut mutual information plus one.
+def inverse_redundancy(
+    similarity: Array,
+    *,
+    information: Literal["graph_cut", "facility", "log_det"] = "graph_cut",
+    eps: float = 1e-6,
+    ridge: float = 1e-2,
+) -> Array:
+    """1/(1 + I + eps), I the submodular mutual information of a rollout with the others of its group.
 
-    A negative similarity counts as 0, so that the sum is at least 1. Shapes: (..., G, G) -> (..., G).
+    "graph_cut": the sum of its similarities to them; "facility": the largest of them; "log_det": log K_ii minus the
+    rollout's marginal of log det(K + ridge I). A negative similarity counts as 0 in the first two.
+    Shapes: (..., G, G), with diagonal 1 -> (..., G).
     """
     similarity = as_float(similarity)
     xp = array_namespace(similarity)
-    return 1.0 / (xp.sum(xp.clip(similarity, min=0.0), axis=-1) + eps)
+    if information == "log_det":
+        shared = math.log1p(ridge) - loo_logdet(similarity, ridge=ridge)
+    else:
+        itself = xp.eye(similarity.shape[-1], dtype=xp.bool)
+        others = xp.where(itself, xp.zeros_like(similarity), xp.clip(similarity, min=0.0))
+        shared = xp.sum(others, axis=-1) if information == "graph_cut" else xp.max(others, axis=-1)
+    return 1.0 / (1.0 + shared + eps)
 
 
 @register("signal", "ngram_unique_share", returns="diversity", paper="DPWriter (0.8)", traits=DUPLICATE_SAFE)
