@@ -135,14 +135,14 @@ def facility(quick: bool) -> None:
 
     from polypath.diversity.selectors.coverage import facility_location
 
-    n, k = (1500, 100) if quick else (6000, 300)
+    n, k = (1500, 100) if quick else (10_000, 500)
     rows = rows_of(n, 64, dtype=np.float64)
     kernel = np.maximum(rows @ rows.T, 0)
     FacilityLocationSelection(5, metric="precomputed", optimizer="lazy").fit(kernel[:50, :50])  # compiles
     theirs, expected = cpu(lambda: FacilityLocationSelection(k, metric="precomputed", optimizer="lazy").fit(kernel), 1)
     facility_location(kernel[:1500, :1500], k=2)  # compiles
     mine, found = cpu(lambda: facility_location(kernel, k=k), 1)
-    values = [kernel[:, list(picks)].max(axis=1).sum() for picks in (found.indices, expected.ranking)]
+    values = [kernel[list(picks)].max(axis=0).sum() for picks in (found.indices, expected.ranking)]
     line(
         f"facility location, n = {n}, k = {k}",
         "apricot, lazy",

@@ -19,6 +19,7 @@ from polypath.diversity.selectors.common import Selection, check_chosen, check_k
 
 Gain = Callable[[int], float]
 BATCH = 64
+TIE = 1e-7  # gains whose relative difference is less are equal but for rounding: the lowest index comes first
 LARGE = 2_000_000  # similarities above which compiling pays
 
 
@@ -48,20 +49,24 @@ def celf(
 def batched_celf(
     start: NDArray[np.float64], k: int, gains_of: Callable[[NDArray[np.int64]], NDArray[np.float64]], take: Gain
 ) -> Selection:
-    """`celf` over batches: the items of largest bound are brought up to date together until none can be better."""
+    """`celf` over batches: the items of largest bound are brought up to date together until none can be better.
+
+    Gains that differ by rounding are ties.
+    """
     bound = start.astype(np.float64)
     fresh = np.zeros(len(bound), dtype=bool)
     found = Selection([], [])
     while len(found) < k:
         best = float(bound[fresh].max(initial=-np.inf))
-        stale = np.flatnonzero(~fresh & (bound >= best) & (bound > -np.inf))
+        level = best - TIE * abs(best) if best > -np.inf else best
+        stale = np.flatnonzero(~fresh & (bound >= level) & (bound > -np.inf))
         if len(stale):
             if len(stale) > BATCH:
                 stale = stale[np.argpartition(-bound[stale], BATCH)[:BATCH]]
             bound[stale] = gains_of(stale)
             fresh[stale] = True
             continue
-        pick = int(np.argmax(np.where(fresh, bound, -np.inf)))
+        pick = int(np.argmax(fresh & (bound >= level)))
         found.indices.append(pick)
         found.gains.append(float(bound[pick]))
         take(pick)
@@ -72,18 +77,18 @@ def batched_celf(
 
 @cache
 def compile_gains() -> Callable[..., NDArray[np.float64]] | None:
-    """sum_j max(columns[i, j] - best[j], 0) for every index i in one pass over memory; None without numba."""
+    """sum_j max(kernel[i, j] - best[j], 0) for every index i in one pass over memory; None without numba."""
     try:
         import numba
     except ImportError:
         return None
 
-    def gains(columns: Any, best: Any, index: Any) -> Any:
+    def gains(kernel: Any, best: Any, index: Any) -> Any:
         out = np.zeros(len(index))
         for place in range(len(index)):
             i, total = index[place], 0.0
             for j in range(len(best)):
-                above = columns[i, j] - best[j]
+                above = kernel[i, j] - best[j]
                 total += above if above > 0 else 0.0
             out[place] = total
         return out
@@ -94,36 +99,32 @@ def compile_gains() -> Callable[..., NDArray[np.float64]] | None:
 
 @register("selector", "facility_location", paper="Facility location (0.13)")
 def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = ()) -> Selection:
-    """Every item is represented by its most similar pick: greedy for sum_i max_s max(0, K_is). K may be (m, n).
+    """Every target is represented by its most similar pick: greedy for sum_j max over picks s of max(0, K_sj).
 
-    Rows are what is to be represented, columns what can be picked.
+    Rows (n, m) are what can be picked, columns what is to be represented: the items themselves for a square K.
 
     >>> E = np.array([(1, 0), (0.98, 0.199), (0.6, 0.8), (0, 1), (-0.6, 0.8)])
     >>> found = facility_location(E @ E.T, k=2)
     >>> found.indices, [round(gain, 4) for gain in found.gains]
     ([2, 3], [3.4272, 0.72])
     """
-    kernel = np.asarray(similarity)
-    kernel = kernel if kernel.dtype == np.float32 else check_rows(similarity, "similarity")
-    m, n = kernel.shape
-    columns = np.empty((n, m), kernel.dtype)
-    for first in range(0, n, BATCH):  # a transposition in blocks reads the memory once
-        np.maximum(kernel[:, first : first + BATCH].T, 0, out=columns[first : first + BATCH])
+    given = np.asarray(similarity)
+    kernel = given if given.dtype == np.float32 else check_rows(similarity, "similarity")
+    n, m = kernel.shape
     k = check_k(k, n, "facility_location")
     best = np.zeros(m, dtype=kernel.dtype)
-
     compiled = compile_gains() if m * n >= LARGE else None
 
     def gains_of(index: NDArray[np.int64]) -> NDArray[np.float64]:
         if compiled is not None:
-            return np.asarray(compiled(columns, best, index), dtype=np.float64)
-        above = columns[index]
+            return np.asarray(compiled(kernel, best, index), dtype=np.float64)
+        above = kernel[index]
         np.subtract(above, best, out=above)
         np.maximum(above, 0, out=above)
-        return np.asarray(above.sum(axis=1), dtype=np.float64)
+        return np.asarray(above.sum(axis=1, dtype=np.float64))
 
     def take(i: int) -> float:
-        np.maximum(best, columns[i], out=best)
+        np.maximum(best, kernel[i], out=best)
         return 0.0
 
     warm = Selection([], [])
@@ -131,7 +132,7 @@ def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = 
         warm.gains.append(float(gains_of(np.array([i]))[0]))
         warm.indices.append(i)
         take(i)
-    start = gains_of(np.arange(n)) if warm.indices else columns.sum(axis=1)
+    start = np.concatenate([gains_of(np.arange(at, min(at + BATCH, n))) for at in range(0, n, BATCH)])
     start[warm.indices] = -np.inf
     found = batched_celf(start, k - len(warm), gains_of, take)
     return Selection(warm.indices + found.indices, warm.gains + found.gains)

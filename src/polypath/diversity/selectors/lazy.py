@@ -18,23 +18,27 @@ from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.diversity.selectors.common import Selection, check_chosen, check_k, float_column, float_rows
 
-ACTIVE, WAITING, BLOCK = 384, 96, 4096  # rows of the block, picks before all are updated, rows of one product
+ACTIVE, WAITING, BLOCK = 384, 256, 4096  # least rows of the block, picks before all are updated, rows of one product
+TIE = {"float32": 1e-6, "float64": 1e-12}  # relative differences that are rounding
+MOST, SHARE = 4096, 128  # of many items, one in SHARE is in the block, up to MOST: what they save is in fewer products
 
 Rows = NDArray[np.floating]
+Where = NDArray[np.int64] | slice
 
 
 class State(Protocol):
-    """Scores of all items and how a pick changes them. `value` may only fall."""
+    """Scores of all items and how a pick changes them. `value` may only fall; it follows from `memory`."""
 
     rows: Rows
+    memory: NDArray[np.floating]
     value: NDArray[np.floating]
 
     def pick(self, j: int) -> NDArray[np.floating]:
         """Choose item j: returns the vector (d,) that tells the others of it."""
         ...
 
-    def update(self, index: NDArray[np.int64], products: NDArray[np.floating]) -> None:
-        """Lower the values of `index` by products (len(index), b) of their rows with b such vectors."""
+    def update(self, where: Where, products: NDArray[np.floating]) -> None:
+        """Lower the values there by the products (items, b) of their rows with b such vectors."""
         ...
 
     def gain(self, j: int) -> float:
@@ -43,65 +47,66 @@ class State(Protocol):
 
 
 def lazy_greedy(state: State, k: int, chosen: Sequence[int]) -> Selection:
-    """`k` picks in all, the given ones first. Ties go to the lowest index."""
+    """`k` picks in all, the given ones first. Values that differ by rounding are ties; they go to the lowest index."""
     n = len(state.rows)
     free = np.ones(n, dtype=bool)
-    picks: list[int] = []
-    gains: list[float] = []
+    found = Selection([], [])
     for j in chosen:
-        _take(state, int(j), free, picks, gains)
-        _update_all(state, [state.pick(int(j))], free)
-    while len(picks) < k:
-        candidates = np.flatnonzero(free)
-        active, bound = _best(state.value, candidates)
+        _take(state, int(j), free, found)
+        _update_all(state, [state.pick(int(j))], np.zeros(0, dtype=np.int64))
+    while len(found) < k:
+        active, bound = _best(state.value, np.flatnonzero(free))
         block = state.rows[active]
         waiting: list[NDArray[np.floating]] = []
-        fresh = True
-        while len(picks) < k and len(waiting) < WAITING:
+        while len(found) < k and len(waiting) < WAITING:
             values = np.where(free[active], state.value[active], -np.inf)
-            place = int(np.argmax(values))
-            if not fresh and not values[place] > bound:
+            place, level = first_best(values)
+            if waiting and not level > bound:
                 break
             j = int(active[place])
-            _take(state, j, free, picks, gains)
+            _take(state, j, free, found)
             vector = state.pick(j)
             state.update(active, (block @ vector)[:, None])
             waiting.append(vector)
-            fresh = False
-        stale = free.copy()
-        stale[active] = False
-        _update_all(state, waiting, stale)
-    return Selection(picks, gains)
+        if len(found) < k:
+            _update_all(state, waiting, active)
+    return found
 
 
-def _take(state: State, j: int, free: NDArray[np.bool_], picks: list[int], gains: list[float]) -> None:
-    gains.append(state.gain(j))
-    picks.append(j)
+def first_best(values: NDArray[np.floating]) -> tuple[int, float]:
+    """The first place whose value is the largest up to rounding, and the least value that counts as equal to it."""
+    top = float(values.max())
+    level = top - TIE[values.dtype.name] * abs(top)
+    return int(np.argmax(values >= level)), level
+
+
+def _take(state: State, j: int, free: NDArray[np.bool_], found: Selection) -> None:
+    found.gains.append(state.gain(j))
+    found.indices.append(j)
     free[j] = False
 
 
-def _update_all(state: State, vectors: Sequence[NDArray[np.floating]], stale: NDArray[np.bool_]) -> None:
-    """Bring the stale items up to date; rows are multiplied where they lie, since picking them out would copy all."""
-    if not vectors:
-        return
+def _update_all(state: State, vectors: Sequence[NDArray[np.floating]], done: NDArray[np.int64]) -> None:
+    """Bring all items up to date but those that are `done`: all rows where they lie, then the done ones put back."""
+    kept = state.memory[done], state.value[done]
     stacked = np.stack(vectors, axis=1)
-    for first in range(0, len(stale), BLOCK):
-        inside = np.flatnonzero(stale[first : first + BLOCK])
-        if len(inside):
-            products = state.rows[first : first + BLOCK] @ stacked
-            state.update(first + inside, products[inside])
+    for first in range(0, len(state.rows), BLOCK):
+        where = slice(first, first + BLOCK)
+        state.update(where, state.rows[where] @ stacked)
+    state.memory[done], state.value[done] = kept
 
 
 def _best(value: NDArray[np.floating], candidates: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
-    """The candidates of largest value (lowest index first among equals), in rising order, and the best of the rest."""
-    if len(candidates) <= ACTIVE:
+    """The candidates of largest value in rising order, the first of the best among them, and the best of the rest."""
+    size = max(ACTIVE, min(len(value) // SHARE, MOST))
+    if len(candidates) <= size:
         return candidates, -math.inf
     values = value[candidates]
-    order = np.argpartition(-values, ACTIVE)
-    bound = float(values[order[ACTIVE]])
+    order = np.argpartition(-values, size)
+    bound = float(values[order[size]])
     above = candidates[values > bound]
-    equal = candidates[values == bound][: max(ACTIVE - len(above), 1)]
-    return np.sort(np.concatenate([above, equal])), bound
+    equal = candidates[values == bound][: max(size - len(above), 1)]
+    return np.unique(np.concatenate([above, equal, candidates[[first_best(values)[0]]]])), bound
 
 
 class Dpp:
@@ -118,8 +123,8 @@ class Dpp:
         self.count = 0
         # A unit row's own similarity is 1, whatever rounding makes of it: equal qualities are a tie, not a lottery.
         squares = np.ones(len(rows), rows.dtype) if unit else np.einsum("ij,ij->i", rows, rows)
-        self.variance = squares / rows.dtype.type(ridge)
-        self.value: Rows = self.scale * (1 + self.variance)
+        self.memory = squares / rows.dtype.type(ridge)
+        self.value: Rows = self.scale * (1 + self.memory)
 
     def pick(self, j: int) -> NDArray[np.floating]:
         """The direction u that j takes out of the others."""
@@ -133,10 +138,10 @@ class Dpp:
         self.count += 1
         return vector
 
-    def update(self, index: NDArray[np.int64], products: NDArray[np.floating]) -> None:
+    def update(self, where: Where, products: NDArray[np.floating]) -> None:
         """Take the squared products from the variances."""
-        self.variance[index] -= np.einsum("ij,ij->i", products, products)
-        self.value[index] = self.scale[index] * (1 + np.maximum(self.variance[index], 0))
+        self.memory[where] -= np.einsum("ij,ij->i", products, products)
+        self.value[where] = self.scale[where] * (1 + np.maximum(self.memory[where], 0))
 
     def gain(self, j: int) -> float:
         """The log-determinant's increment."""
@@ -150,17 +155,17 @@ class Nearest:
     def __init__(self, rows: Rows, offset: NDArray[np.float64], slope: NDArray[np.float64], start: float) -> None:
         self.rows = rows
         self.offset, self.slope = offset.astype(rows.dtype), slope.astype(rows.dtype)
-        self.nearest = np.full(len(rows), start, dtype=rows.dtype)
-        self.value: Rows = self.offset - self.slope * self.nearest
+        self.memory = np.full(len(rows), start, dtype=rows.dtype)
+        self.value: Rows = self.offset - self.slope * self.memory
 
     def pick(self, j: int) -> NDArray[np.floating]:
         """The row of j."""
         return self.rows[j]
 
-    def update(self, index: NDArray[np.int64], products: NDArray[np.floating]) -> None:
+    def update(self, where: Where, products: NDArray[np.floating]) -> None:
         """Raise the largest cosines."""
-        self.nearest[index] = np.maximum(self.nearest[index], products.max(axis=1))
-        self.value[index] = self.offset[index] - self.slope[index] * self.nearest[index]
+        self.memory[where] = np.maximum(self.memory[where], products.max(axis=1))
+        self.value[where] = self.offset[where] - self.slope[where] * self.memory[where]
 
     def gain(self, j: int) -> float:
         """The score."""
