@@ -73,7 +73,15 @@ def test_equations_in_formulas_and_in_plain_text():
     assert f.equations(r"\[ a = b \] then $$c=d$$ and $e$") == ["a=b", "c=d", "e"]
     assert f.equations("We get 3x + 2 = 11, so x = 3; and (4-2)*8 = 16.") == ["3x+2=11", "x=3", "(4-2)*8=16"]
     assert f.equations("no mathematics, e.g. none") == []
-    assert f.equations("1" * 3000) == f.equations("(" * 3000) == [], "degenerate text costs nothing"
+    assert f.equations("sin(x) = 1") == ["x)=1"] and f.equations("1 + 2 + 3, then 4") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["(", "1+", "1 = ", "\\[", "\\( x", "$", r"\boxed{", "answer is ", "- ", "**", "```", "\n"]
+)
+def test_degenerate_text_is_read_in_linear_time(text):
+    for read in (f.equations, f.final_answer, f.reasoning_steps, f.route, f.ast_steps, f.tokens):
+        read(text * 20_000)
 
 
 def test_final_answers():

@@ -88,7 +88,7 @@ def test_novel_sum_by_hand():
     assert m.novel_sum(E, density=[1, 2, 1], with_self=False) == pytest.approx(without)
     plain = [m.novel_sum(E, beta=0, with_self=flag) for flag in (True, False)]
     assert plain == pytest.approx([(0.433333 + 0.233333 + 0.533333) / 5.5, 2.0 / 4.5], abs=1e-6)
-    with pytest.raises(UserError, match="density: of shape"):
+    with pytest.raises(UserError, match="density: have the shape"):
         m.novel_sum(E, density=[1, 2])
 
 

@@ -116,7 +116,7 @@ def test_edges():
         (lambda: m.vendi_of_kernel([[1.0, 0.2], [0.1, 1.0]]), "not symmetric"),
         (lambda: m.vendi_of_kernel([[1.0, np.nan], [np.nan, 1.0]]), r"similarity\[0\]: is not finite"),
         (lambda: m.vendi_of_kernel([[1.0, 0.2]]), "has the shape"),
-        (lambda: m.vendi_gated(ROWS, [1.0]), "rewards: of shape"),
+        (lambda: m.vendi_gated(ROWS, [1.0]), "rewards: have the shape"),
         (lambda: m.similarity_entropy([[1.0, -0.5], [-0.5, 1.0]]), "negative entries"),
     ],
 )

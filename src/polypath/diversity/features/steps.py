@@ -11,10 +11,14 @@ from polypath.diversity.features.signature import Features, Signature
 
 _BREAK = re.compile(r"\n\s*\n|\n(?=\s*(?:\**step\s+\d+\b|\d+[.)]\s|[-*•]\s))", re.IGNORECASE)
 _MARK = re.compile(r"^\s*(?:#+\s*|\**step\s+\d+\s*[:.)]*\**\s*|\d+[.)]\s+|[-*•]\s+)+", re.IGNORECASE)
-_MATH = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|\$([^$\n]+?)\$", re.DOTALL)
-_TERM = r"\(*(?:\d++(?:\.\d++)?|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))\)*"
+_MATH = re.compile(
+    r"\$\$([^$]+)\$\$|\\\[((?:[^\\]|\\[^\[\]])+)\\\]|\\\(((?:[^\\]|\\[^()])+)\\\)|\$([^$\n]+)\$",
+)
+_TERM = r"\(*+(?:\d++(?:\.\d++)?|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))\)*+"
 _SIDE = rf"[-+]?{_TERM}(?:[ \t]*[-+*/^×÷][ \t]*{_TERM}|{_TERM})*+"
-_EQUATION = re.compile(rf"(?<![\w.]){_SIDE}(?:[ \t]*(?:=|<=|>=|<|>|≤|≥|≠|≈)[ \t]*{_SIDE})+")
+# Terms joined by relations; a chain without one is read over as well, so that no part of it is tried again.
+_RELATION = r"[ \t]*(?:=|<=|>=|<|>|≤|≥|≠|≈)[ \t]*"
+_CHAIN = re.compile(rf"(?<![\w.])(?!(?<=\()\(){_SIDE}((?:{_RELATION}{_SIDE})*+)")
 _FENCE = re.compile(r"```[\w+-]*\n(.*?)```", re.DOTALL)
 
 
@@ -43,7 +47,8 @@ def equations(text: str) -> list[str]:
     ['3*4=12']
     """
     formulas = ["".join(filter(None, found)) for found in _MATH.findall(text)]
-    return ["".join(formula.split()) for formula in formulas or _EQUATION.findall(text)]
+    plain = (chain[0] for chain in _CHAIN.finditer(text) if chain[1])
+    return ["".join(formula.split()) for formula in formulas or plain]
 
 
 @register("features", "equations", returns="features", paper="[1.7]")
@@ -103,13 +108,16 @@ def ast_step_lists(texts: Sequence[str]) -> Features:
 
 
 def _boxed(text: str) -> Iterator[str]:
+    """The contents of \boxed{...}, braces matched, in order."""
+    opened, closes = [], {}
+    for brace in re.finditer(r"[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            closes[opened.pop()] = brace.start()
     for found in re.finditer(r"\\boxed\s*\{", text):
-        depth, start = 1, found.end()
-        for at in range(start, len(text)):
-            depth += {"{": 1, "}": -1}.get(text[at], 0)
-            if depth == 0:
-                yield text[start:at]
-                break
+        if found.end() - 1 in closes:
+            yield text[found.end() : closes[found.end() - 1]]
 
 
 def _preorder(node: ast.AST) -> Iterator[ast.AST]:

@@ -139,6 +139,8 @@ def detached(values: Any) -> Any:
 def per_item(values: Any, n: int, name: str) -> Matrix:
     """One finite number per item, as float64. Raises UserError for another number of them, or NaN."""
     array = to_numpy(values)
-    if array.shape != (n,) or not np.isfinite(array).all():
-        raise UserError(name, f"of shape {array.shape} are not {n} finite numbers", "Give one number per item.")
+    if array.shape != (n,):
+        raise UserError(name, f"have the shape {array.shape} for {n} items", "Give one number per item.")
+    if not np.isfinite(array).all():
+        raise UserError(f"{name}[{int(np.argmin(np.isfinite(array)))}]", "is not finite", "Give one number per item.")
     return array
