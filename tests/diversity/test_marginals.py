@@ -114,6 +114,19 @@ def test_groups_are_stacked():
         assert tuple(function(torch.zeros(3, 0, 4, 4)).shape) == (3, 0, 4)
 
 
+def test_many_groups_are_worked_on_in_parts(monkeypatch):
+    stack = np.stack([gram(5, 4, seed) for seed in range(7)])
+    for function in (m.loo_vendi, m.loo_logdet):
+        whole = function(stack)
+        with monkeypatch.context() as patch:
+            patch.setattr("polypath.diversity.marginals.common.BLOCK", 50)  # two groups
+            np.testing.assert_allclose(function(stack), whole, rtol=1e-12)
+            np.testing.assert_allclose(function(torch.tensor(stack[:6].reshape(2, 3, 5, 5))).reshape(6, 5), whole[:6])
+            if function is m.loo_logdet:
+                with pytest.raises(UserError, match="group 6"):
+                    function(stack - 9 * np.eye(5) * (np.arange(7) == 6)[:, None, None])
+
+
 def test_groups_too_small_for_a_difference():
     one, two = [[1.0]], [[1.0, 0.5], [0.5, 1.0]]
     for function in (m.loo_vendi, m.loo_kernel_entropy, m.loo_pairs):

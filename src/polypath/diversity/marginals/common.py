@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from array_api_compat import device
 
 from polypath.core.arrays import Array, array_namespace, as_float
 from polypath.core.errors import UserError
@@ -13,6 +15,8 @@ EQUIVARIANT = frozenset({"permutation_equivariant", "duplicates_share"})
 DUPLICATE_SAFE = EQUIVARIANT | {
     "duplicate_never_raises"
 }  # an exact copy in the group never raises a rollout's own value
+
+BLOCK = 2**18  # entries of the groups that are worked on at once
 
 
 def leave_one_out(set_function: Callable[[Sequence[int]], float], size: int) -> np.ndarray:
@@ -38,7 +42,7 @@ def check_similarity(similarity: Array, *, symmetric: bool = True) -> Array:
         return kernel
     # K v shows an entry that is not finite, and differs from K'v for an irregular v unless K = K': two products tell
     # what comparing all entries would, at a tenth of the cost.
-    irregular = xp.asarray(1.5 + np.cos(np.arange(kernel.shape[-1])), dtype=kernel.dtype)
+    irregular = as_like(1.5 + np.cos(np.arange(kernel.shape[-1])), kernel)
     rows = kernel @ irregular
     if not bool(xp.all(xp.isfinite(rows))):
         check_rows(kernel, "similarity")
@@ -48,6 +52,22 @@ def check_similarity(similarity: Array, *, symmetric: bool = True) -> Array:
         if bool(xp.any(loose)):
             raise UserError(f"similarity{place_of(loose)}", "is not symmetric", "Average it with its transpose.")
     return kernel
+
+
+def by_blocks(function: Callable[[Array], Array], kernel: Array) -> Array:
+    """A function of groups (..., G, G) -> (..., G); on a CPU for some groups at a time, which stay in its cache."""
+    xp = array_namespace(kernel)
+    size = kernel.shape[-1]
+    step = max(1, BLOCK // size**2) if size else 1
+    groups = math.prod(kernel.shape[:-2])
+    if groups <= step or str(device(kernel)) != "cpu":
+        return function(kernel)
+    flat = xp.reshape(kernel, (groups, size, size))
+    try:
+        parts = [function(flat[start : start + step]) for start in range(0, groups, step)]
+    except UserError:
+        return function(kernel)  # which names the group among all
+    return xp.reshape(xp.concat(parts, axis=0), kernel.shape[:-1])
 
 
 def check_rows(values: Array, name: str) -> None:
@@ -68,6 +88,11 @@ def place_of(faults: Array) -> str:
     *group, row = np.argwhere(np.asarray(faults))[0].tolist()
     named = f", group {', '.join(map(str, group))}" if group else ""
     return f"{named}, row {row}"
+
+
+def as_like(values: np.ndarray, like: Array) -> Array:
+    """Numbers as an array of another's library, type and device."""
+    return array_namespace(like).asarray(values, dtype=like.dtype, device=device(like))
 
 
 def constant_like(values: Array, value: float) -> Array:

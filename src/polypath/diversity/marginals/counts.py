@@ -9,7 +9,7 @@ import numpy as np
 from polypath.core.arrays import Array, array_namespace, as_array, as_float
 from polypath.core.registry import register
 from polypath.core.seeds import derive
-from polypath.diversity.marginals.common import DUPLICATE_SAFE, EQUIVARIANT, check_rows, constant_like
+from polypath.diversity.marginals.common import DUPLICATE_SAFE, EQUIVARIANT, as_like, check_rows, constant_like
 from polypath.diversity.marginals.kernels import only_best
 from polypath.diversity.partitions import class_sizes
 
@@ -139,9 +139,8 @@ def loo_scalarised(
     rewards to one scale first. Shapes: (..., G, M) -> (..., G). `undefined` for G = 1: nothing has no best.
     """
     columns = as_float(reward_columns)
-    xp = array_namespace(columns)
     draw = np.random.default_rng(derive(seed, "scalarisations", columns.shape[-1]))
-    weights = xp.asarray(draw.dirichlet(np.full(columns.shape[-1], concentration), samples), dtype=columns.dtype)
+    weights = as_like(draw.dirichlet(np.full(columns.shape[-1], concentration), samples), columns)
     found = best_of_tastes(columns, weights)
     return constant_like(found, undefined) if columns.shape[-2] < 2 else found
 
@@ -156,5 +155,5 @@ def best_of_tastes(reward_columns: Array, weights: Array) -> Array:
     columns = as_float(reward_columns)
     xp = array_namespace(columns)
     columns = xp.where(xp.isnan(columns), xp.zeros_like(columns), columns)
-    tastes = xp.asarray(weights, dtype=columns.dtype)
+    tastes = as_like(np.asarray(weights), columns) if isinstance(weights, list | np.ndarray) else weights
     return loo_coverage(columns @ xp.matrix_transpose(tastes)) / tastes.shape[-2]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array_api_compat import device
+
 from polypath.core.arrays import Array, array_namespace, as_float
 from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.diversity.marginals.common import (
     DUPLICATE_SAFE,
     EQUIVARIANT,
+    by_blocks,
     check_rows,
     check_similarity,
     constant_like,
@@ -59,8 +62,7 @@ def loo_logdet(similarity: Array, *, ridge: float = 1e-3) -> Array:
     """
     kernel = check_similarity(similarity)
     xp = array_namespace(kernel)
-    half = inverse_of_lower(cholesky(kernel, ridge))
-    return -xp.log(xp.sum(half**2, axis=-2))
+    return by_blocks(lambda part: -xp.log(xp.sum(inverse_of_lower(cholesky(part, ridge)) ** 2, axis=-2)), kernel)
 
 
 def gain_logdet(similarity: Array, candidates: Array, own: Array, *, ridge: float = 1e-3) -> Array:
@@ -112,7 +114,7 @@ def _not_positive(least: Array, ridge: float) -> UserError:
 
 
 def _identity(kernel: Array) -> Array:
-    return array_namespace(kernel).eye(kernel.shape[-1], dtype=kernel.dtype)
+    return array_namespace(kernel).eye(kernel.shape[-1], dtype=kernel.dtype, device=device(kernel))
 
 
 @register("signal", "loo_kernel_entropy", returns="diversity", paper="arXiv:2602.01062 [1.30]", traits=EQUIVARIANT)

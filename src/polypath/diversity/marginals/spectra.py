@@ -18,14 +18,21 @@ import warnings
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
 from polypath.core.arrays import Array, array_namespace, as_float
 from polypath.core.errors import UserError
 from polypath.core.registry import register
-from polypath.diversity.marginals.common import EQUIVARIANT, check_rows, check_similarity, constant_like
+from polypath.diversity.marginals.common import (
+    EQUIVARIANT,
+    as_like,
+    by_blocks,
+    check_rows,
+    check_similarity,
+    constant_like,
+)
 
-STEP = 1.0
-NODES = np.arange(-30.0, 14.0, STEP)  # log t, for eigenvalues of sum 1; the error is about 1e-7 in Vendi units
+STEP = 1.0  # between the nodes in log t; the error is about 1e-7 in Vendi units
 CLIPPED = 1e-6  # a larger negative share of a spectrum is worth a warning
 
 
@@ -47,7 +54,10 @@ def loo_vendi(similarity: Array, *, q: float = 1.0, double: bool = True, undefin
     >>> loo_vendi(K).round(6).tolist(), loo_vendi(K, q=2).round(6).tolist()
     ([0.132288, 0.132288, 0.934986, 0.934986], [-0.11506, -0.11506, 0.858966, 0.858966])
     """
-    given = check_similarity(similarity)
+    return by_blocks(lambda part: _loo_vendi(part, q, double, undefined), check_similarity(similarity))
+
+
+def _loo_vendi(given: Array, q: float, double: bool, undefined: float) -> Array:
     xp = array_namespace(given)
     kernel = given if given.dtype == xp.float64 or not double else xp.astype(given, xp.float64)
     own = xp.linalg.diagonal(kernel)
@@ -77,7 +87,7 @@ def _order_two(a: Array) -> Array:
 def _by_quadrature(a: Array, q: float) -> Array:
     """Vendi_q(A) - Vendi_q(A_-i), tr A = 1, for 0 < q < 2."""
     xp = array_namespace(a)
-    t = xp.asarray(np.exp(NODES), dtype=a.dtype)
+    t = nodes(a, q)
     if getattr(a, "requires_grad", False):
         own, second, ratio, whole = _resolvents_by_cholesky(a, t, q)
     else:
@@ -114,6 +124,12 @@ def _resolvents_by_cholesky(a: Any, t: Any, q: float) -> tuple[Any, Any, Any, An
     whole_ratio = product.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, :]
     trace, norm = own.sum(-1, keepdim=True), square.sum(-1, keepdim=True)
     return own, 2 * square - own**2, ratio, spectral_sum(trace, norm, whole_ratio, t, q)
+
+
+def nodes(like: Array, q: float) -> Array:
+    """The nodes t for eigenvalues of sum 1; small orders reach further down, large ones further up."""
+    log_t = np.arange(-20.0, 11.0, STEP) if q == 1 else np.arange(-30.0, 14.0, STEP)
+    return as_like(np.exp(log_t), like)
 
 
 def spectral_sum(first: Array, second: Array, ratio: Array, t: Array, q: float) -> Array:
@@ -176,7 +192,7 @@ def _by_minors(a: Array, q: float) -> Array:
             return 1 / xp.max(p, axis=-1)
         return hill_of_sum(sum_of(p, q), xp.ones_like(trace), q)[..., 0]
 
-    rows = [xp.asarray([j for j in range(size) if j != i]) for i in range(size)]
+    rows = [xp.asarray([j for j in range(size) if j != i], device=device(a)) for i in range(size)]
     minors = [xp.take(xp.take(a, keep, axis=-1), keep, axis=-2) for keep in rows]
     return score(a)[..., None] - xp.stack([score(minor) for minor in minors], axis=-1)
 
@@ -201,7 +217,7 @@ def gain_vendi(similarity: Array, candidates: Array, own: Array, *, q: float = 1
     trace = _positive(xp.sum(values, axis=-1, keepdims=True))
     values, k, own = values / trace, k / trace[..., None], own / trace
     before = sum_of(values, q)
-    t = xp.asarray(np.exp(NODES), dtype=kernel.dtype)
+    t = nodes(kernel, q)
     weights = (k @ vectors) ** 2
     resolvent = 1 / (values[..., :, None] + t)
     bordered = weights @ resolvent
