@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from polypath.decide.types import Question
 
 EXAMPLE = 'polypath decide ask state.json --choice "bug,feature,question"'
+PROBED = 50  # items on which flips are counted
 ASKED = "For example: --choice bug,feature,question"
 app = typer.Typer(
     name="decide",
@@ -43,6 +44,7 @@ def ask(
     model: Annotated[str, typer.Option(help="An alias, a directory or a hub id.")] = "smollm2",
     readout: Annotated[str, typer.Option(help="label_tree, letter or yes_no.")] = "label_tree",
     length: Annotated[str, typer.Option(help="A label's score: sum or mean of its log-probabilities.")] = "sum",
+    calibration: Annotated[str, typer.Option(help="A calibration file, fitted for this model and readout.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print a System One response.")] = False,
 ) -> None:
     """Answer all questions about one state in one forward pass."""
@@ -51,18 +53,54 @@ def ask(
 
     prepare_threads(None, None)
     from polypath.decide import readout as readouts
+    from polypath.decide.calibrate import Calibration, identity_of, load_calibration
     from polypath.decide.wire import emit_system_one
     from polypath.engines.transformers import TransformersPolicy
 
     with results_only():
         policy = TransformersPolicy.load(model)
-    answers = readouts.ask(policy, text, questions, readout=readout, length=length)
+    fitted = load_calibration(calibration, identity_of(policy, readout, length)) if calibration else Calibration({})
+    heat = fitted.temperature if calibration else lambda _: 1.0
+    answers = readouts.ask(policy, text, questions, readout=readout, length=length, temperature=heat)
     if as_json:
         tokens = len(policy.tokenizer(text)["input_ids"])
         emit(emit_system_one(answers, model=policy.name, tokens=tokens))
         return
     print(table(("question", "option", "probability"), rows(answers)))
-    say("These probabilities are not calibrated, and nobody has checked that this model knows the answers.")
+    if not calibration:
+        say("These probabilities are not calibrated, and nobody has checked that this model knows the answers.")
+
+
+@app.command("eval", epilog="Example: polypath decide eval labelled.jsonl")
+def evaluate(
+    file: Annotated[str, typer.Argument(help="JSON lines: System One requests with labels {question: label}.")],
+    model: Annotated[str, typer.Option(help="An alias, a directory or a hub id.")] = "smollm2",
+    readout: Annotated[str, typer.Option(help="label_tree, letter or yes_no.")] = "label_tree",
+    length: Annotated[str, typer.Option(help="A label's score: sum or mean of its log-probabilities.")] = "sum",
+    seed: Annotated[int, typer.Option(help="Of the baseline's folds and the noise floor.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Accuracy, calibration and selective risk of a readout, beside a TF-IDF baseline on the same items."""
+    from polypath.decide.probe import probe_readout, read_items
+
+    items = read_items(file)
+    from polypath.core.environment import prepare_threads
+
+    prepare_threads(None, None)
+    from polypath.decide.evaluation import compare_with_baseline
+    from polypath.engines.transformers import TransformersPolicy
+
+    with results_only():
+        policy = TransformersPolicy.load(model)
+    found = compare_with_baseline(policy, items, readout=readout, length=length, seed=seed)
+    (probe,) = probe_readout(policy, items[:PROBED], readouts=[readout], length=length)
+    if as_json:
+        emit({**found, "at_chance": probe.at_chance, "flips": probe.flips})
+        return
+    ours, words = found["model"], found["baseline"]
+    print(table(("figure", readout, "TF-IDF"), [(name, ours[name], words[name]) for name in ours]))
+    say(f"{probe.verdict()} (on the first {probe.n} items)")
+    say("TF-IDF learnt from the other items, in folds; the readout saw no label.")
 
 
 def rows(answers: dict[str, Answer]) -> list[tuple[str, str, float]]:

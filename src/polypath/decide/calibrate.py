@@ -45,7 +45,7 @@ def _by_count(logits: Sequence[np.ndarray], correct: Sequence[int]) -> list[tupl
     """Items stacked by their number of options, so that a likelihood is a few array operations."""
     counts = np.array([len(row) for row in logits], dtype=int)
     members = [np.flatnonzero(counts == count) for count in np.unique(counts)]
-    return [(np.stack([logits[i] for i in own]), np.asarray(correct)[own]) for own in members]
+    return [(np.stack([logits[int(i)] for i in own]), np.asarray(correct)[own]) for own in members]
 
 
 def _stacked_nll(stacks: Sequence[tuple[np.ndarray, np.ndarray]], temperature: float) -> float:
