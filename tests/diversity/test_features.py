@@ -73,7 +73,7 @@ def test_equations_in_formulas_and_in_plain_text():
     assert f.equations(r"\[ a = b \] then $$c=d$$ and $e$") == ["a=b", "c=d", "e"]
     assert f.equations("We get 3x + 2 = 11, so x = 3; and (4-2)*8 = 16.") == ["3x+2=11", "x=3", "(4-2)*8=16"]
     assert f.equations("no mathematics, e.g. none") == []
-    assert f.equations("sin(x) = 1") == ["x)=1"] and f.equations("1 + 2 + 3, then 4") == []
+    assert f.equations("1 + 2 + 3, then 4") == []
 
 
 @pytest.mark.parametrize(
