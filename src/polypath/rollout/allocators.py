@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from polypath.core.errors import UserError
 from polypath.core.recipe_types import Range
 from polypath.core.registry import register
 from polypath.rollout.forest import Forest, Node
@@ -42,3 +43,30 @@ def refill(
 def is_flat(root: Node) -> bool:
     """Whether all of a prompt's verified answers have the same reward."""
     return len({leaf.score.reward for leaf in root.leaves() if leaf.score is not None}) <= 1
+
+
+@register("allocator", "rescue", paper="AERO (0.67)")
+def rescue(
+    forest: Forest,
+    tools: Tools,
+    *,
+    n: Annotated[int, Range(1, None)] = 4,
+    more: Annotated[int, Range(1, None)] = 2,
+    cap: Annotated[int, Range(1, None)] = 8,
+) -> None:
+    """Draw `n` answers to every node; where none is right draw `more` at a time, until the first success or `cap`.
+
+    Stopping at the first success makes the success rate of rescued prompts look higher than it is. Raises UserError
+    when `cap` is below `n`.
+    """
+    if cap < n:
+        raise UserError("allocator.rescue.cap", f"{cap} is less than the first {n} answers", "Raise cap, or lower n.")
+    nodes = forest.open()
+    tools.verify(tools.extend(nodes, n))
+    drawn = n
+    while drawn < cap:
+        hopeless = [node for node in nodes if not any(leaf.score and leaf.score.correct for leaf in node.leaves())]
+        amount = min(more, cap - drawn)
+        tools.verify(tools.extend(hopeless, amount))
+        drawn += amount
+    forest.frontier = [*forest.ended(), *(leaf for node in nodes for leaf in node.leaves())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -18,8 +19,8 @@ By = Literal["ngrams", "embeddings"]
 
 
 def keep_only(forest: Forest, kept: Sequence[Node], pool: Sequence[Node], reason: str) -> None:
-    """Drop the nodes of `pool` that are not kept, and take them from the frontier."""
-    chosen = {id(node) for node in kept}
+    """Drop the nodes of `pool` that are not kept, and take them from the frontier; the first stays if none is kept."""
+    chosen = {id(node) for node in kept or pool[:1]}
     gone = {id(node) for node in pool if id(node) not in chosen}
     for node in pool:
         if id(node) in gone:
@@ -217,3 +218,19 @@ def max_variance_subset(values: Sequence[float], k: int) -> list[int]:
     lowest_first = [order[:i] + sorted(order[i:], key=lambda j: (-values[j], j))[: k - i] for i in range(k + 1)]
     best = max(lowest_first, key=lambda subset: float(np.var([values[i] for i in subset])))
     return sorted(best)
+
+
+@register("pruner", "surplus", paper="AERO (0.67)")
+def surplus(forest: Forest, tools: Tools, *, ratio: Annotated[float, Range(0, None)] = 1.0) -> None:
+    """Of a prompt's right and wrong answers keep all of the fewer, and at most ceil(ratio * fewer) of the others.
+
+    Which of the others stay is drawn at random. Prompts with answers of one kind alone keep them all.
+    """
+    for position, nodes in forest.by_prompt().items():
+        tools.verify(nodes)
+        right = [node for node in nodes if node.score is not None and node.score.correct]
+        wrong = [node for node in nodes if node not in right]
+        fewer, others = sorted((right, wrong), key=len)
+        room = max(math.ceil(ratio * len(fewer) - 1e-9), 1)
+        if fewer and len(others) > room:
+            keep_only(forest, [*fewer, *tools.rng("surplus", position).sample(others, room)], nodes, "surplus")
