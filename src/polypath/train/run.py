@@ -13,6 +13,7 @@ from polypath.core.errors import UserError
 from polypath.core.recipe import digest, dump, load_document, resolve
 from polypath.core.record import Rollout
 from polypath.core.rundir import RunDir
+from polypath.rollout import plan as rollout_plan
 from polypath.tasks.protocol import Task
 from polypath.train.config import ModelConfig, Recipe
 from polypath.train.cost import check_fits
@@ -31,12 +32,17 @@ class RunRequest:
     resume: Resume = "auto"
 
 
+def plan_credit(recipe: Recipe) -> bool:
+    """Whether the recipe's plan names the credit method that it was made for."""
+    return recipe.rollout.plan is not None and rollout_plan.build(recipe.rollout.plan).credit is not None
+
+
 def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """Resolve a recipe file or packaged name. Raises UserErrors with every mistake at once; loads no model."""
     recipe = resolve(load_document(name, overrides), Recipe)
     if (recipe.train is None) == (recipe.sft is None):
         raise UserError(name, "needs exactly one of the sections train and sft", "Keep the one you mean.")
-    if recipe.train is not None and recipe.credit is None:
+    if recipe.train is not None and recipe.credit is None and not plan_credit(recipe):
         raise UserError(f"{name} credit", "required key is missing", "Write for example: credit: grpo")
     if recipe.train is not None and not isinstance(recipe.model, ModelConfig):
         raise UserError(f"{name} model.name", "required key is missing", "A model to start from is needed for train.")
