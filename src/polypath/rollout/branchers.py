@@ -38,6 +38,8 @@ def segments(
     for level in range(depth):
         last = level == depth - 1
         born = tools.extend(live, n, max_new=None if last and max_new is None else length, stop="" if last else stop)
+        for node in born:
+            node.branched = True
         done += [node for node in born if node.finished or node.full or last]
         live = [] if last else [node for node in born if not (node.finished or node.full)]
     forest.frontier = sorted(done, key=lambda node: (node.position, node.path))

@@ -46,6 +46,7 @@ class Node:
     forced: list[int] = field(default_factory=list)
     finished: bool = False  # a stop token was drawn
     full: bool = False  # the answer is as long as it may be
+    branched: bool = False  # a node of a tree, even where it has no level below
     cut: str = ""  # the stop text that ended the segment
     keep: bool = True
     drop_reason: str | None = None

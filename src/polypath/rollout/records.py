@@ -79,7 +79,7 @@ def extras(node: Node, lineage: Sequence[Node], tools: Tools) -> dict[str, objec
     `starts` has the first token of each of the last nodes on the path, those that wrote this answer.
     """
     found: dict[str, object] = {}
-    if len(node.path) > 1:
+    if len(node.path) > 1 or node.branched:
         found["path"] = list(node.path)
         written = [part for part in lineage if part.path]
         found["starts"] = [sum(len(part.ids) for part in written[:i]) for i in range(len(written))]

@@ -95,6 +95,7 @@ class TrainConfig:
     updates_per_batch: Annotated[int, Range(1, None)] = 1
     tokens_per_microbatch: Annotated[int, Range(1, None)] = 256
     skip_dead_groups: bool = True
+    bare_weight: Annotated[float, Range(0.0, None)] = 0.1  # of the term that loss_context "both" adds
     denominator: Literal["all", "live"] = "all"
     kl: Annotated[float, Range(0.0, None)] = 0.0
     entropy: float = 0.0

@@ -38,8 +38,12 @@ class Trained:
     old: list[Tensor] | None = None  # log-probabilities before the first of several updates
     reference: list[Tensor] | None = None  # log-probabilities of the starting policy
 
-    def add(self, group: Group, advantages: np.ndarray, keep: np.ndarray) -> None:
-        """Append the kept rollouts of one group."""
+    def add(self, group: Group, advantages: np.ndarray, keep: np.ndarray, bare_weight: float = 0.0) -> None:
+        """Append the kept rollouts of one group.
+
+        Those with the loss context "both" are appended again under the bare prompt, with `bare_weight` times their
+        positive advantages: what a hint helped to find is to be found without it. Negative ones would have no floor.
+        """
         members = []
         for rollout, advantage, kept in zip(group, advantages, keep, strict=True):
             if kept and rollout.ids:
@@ -49,6 +53,13 @@ class Trained:
                 self.advantages.append(torch.tensor(values[: len(rollout.ids)], dtype=torch.float32))
                 self.masks.append(drawn_mask(rollout))
                 self.sampled.append(sampled_logp(rollout))
+                positive = bare_weight * self.advantages[-1].clamp(min=0.0)
+                if rollout.loss_context == "both" and bool(positive.any()):
+                    members.append(len(self.rows))
+                    self.rows.append(Row(bare_prompt(rollout), tuple(rollout.ids)))
+                    self.advantages.append(positive)
+                    self.masks.append(drawn_mask(rollout))
+                    self.sampled.append(torch.full((len(rollout.ids),), torch.nan))
         if members:
             self.groups.append(members)
 
@@ -96,7 +107,7 @@ class Objective:
         ]
         trained = Trained()
         for i in processes.share(chosen):
-            trained.add(batch.groups[i], credit.advantages[i], credit.keep[i])
+            trained.add(batch.groups[i], credit.advantages[i], credit.keep[i], self.config.bare_weight)
         metrics: dict[str, float] = {"dead_groups": float(len(live) - sum(live)), "groups": float(len(live))}
         if not chosen:
             return metrics
@@ -163,18 +174,18 @@ def drawn_mask(rollout: Rollout) -> Tensor:
 
 def sampled_logp(rollout: Rollout) -> Tensor:
     """Log-probabilities of the ids when they were drawn (T,); NaN where another source or context makes them other."""
-    if rollout.logp_sampling is None or rollout.source or rollout.loss_context != "own":
+    if rollout.logp_sampling is None or rollout.source or rollout.loss_context == "base":
         return torch.full((len(rollout.ids),), torch.nan)
     return torch.tensor(rollout.logp_sampling, dtype=torch.float32)
 
 
 def loss_prompt(rollout: Rollout) -> tuple[int, ...]:
-    """The prompt that the loss is taken under: the one that was shown, or the bare one.
+    """The prompt that the loss is taken under: the one that was shown, or the bare one."""
+    return bare_prompt(rollout) if rollout.loss_context == "base" else tuple(rollout.prompt_ids)
 
-    Raises UserError when the bare prompt's tokens are not in the record.
-    """
-    if rollout.loss_context == "own":
-        return tuple(rollout.prompt_ids)
+
+def bare_prompt(rollout: Rollout) -> tuple[int, ...]:
+    """The prompt without its context. Raises UserError when its tokens are not in the record."""
     if "base_prompt_ids" not in rollout.extra:
         where = f"rollout {rollout.group_id}/{rollout.index}"
         raise UserError(
