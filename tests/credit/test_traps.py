@@ -64,6 +64,8 @@ def scene():
         "mask": np.ones((5, 3), dtype=bool),
         "lengths": np.array([3.0, 3, 3, 3, 3]),
         "logp": np.array([[-1.0] * 3, [-1.0] * 3, [-1.2] * 3, [-1.0] * 3, [-9.0] * 3]),
+        "reward_columns": rewards[:, None],
+        "beliefs": np.array([[[0.5, 0.5], [0.4, 0.6]]] * 4 + [[[0.5, 0.5], [1.0, 0.0]]]),
         "curiosity": np.array([[0.1] * 3] * 4 + [[5.0] * 3]),
     }
 

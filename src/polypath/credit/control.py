@@ -17,18 +17,19 @@ def lagrangian(
     diversity: Array,
     memory: Memory,
     reward_columns: Array | None = None,
+    gate: Array | None = None,
     *,
     thresholds: list[float],
     rate: float = 0.1,
     momentum: float = 0.1,
     largest: float = 100.0,
 ) -> tuple[np.ndarray, dict[str, float]]:
-    """(d + sum_m lambda_m r_m) / (1 + sum_m lambda_m): diversity is the goal, each reward only has to reach a mean.
+    """(gate d + sum_m lambda_m r_m) / (1 + sum_m lambda_m): diversity is the goal, each reward has to reach a mean.
 
     The multiplier lambda_m = exp(x_m) starts at 1 and grows while the batch's mean of r_m is below its threshold:
     after use x_m moves by the velocity v = momentum * v + rate * lambda_m * (threshold_m - mean r_m). `reward_columns`
-    are the constrained rewards, or `rewards` where there is one. Runs once over the batch: (N,), (N,), (N, M) -> (N,).
-    Kept in memory["lagrangian"]. Raises UserError when there are not as many thresholds as rewards.
+    are the constrained rewards, or `rewards` where there is one.
+    Runs once over the batch: (N,), (N,), (N, M), (N,) -> (N,). Kept in memory["lagrangian"]. Raises UserError when there are not as many thresholds as rewards.
     """
     columns = np.asarray(rewards, dtype=float)[:, None] if reward_columns is None else np.asarray(reward_columns)
     goals = np.asarray(thresholds, dtype=float)
@@ -37,7 +38,8 @@ def lagrangian(
         raise UserError("fuse.lagrangian.thresholds", f"{len(goals)} for {columns.shape[-1]} rewards", fix)
     x, velocity = (np.array(part) for part in memory.get("lagrangian", [[0.0] * len(goals)] * 2))
     multipliers = np.exp(x)
-    fused = (np.asarray(diversity, dtype=float) + columns @ multipliers) / (1.0 + multipliers.sum())
+    goal = np.asarray(diversity, dtype=float) * (1.0 if gate is None else np.asarray(gate, dtype=float))
+    fused = (goal + columns @ multipliers) / (1.0 + multipliers.sum())
     velocity = momentum * velocity + rate * multipliers * (goals - columns.mean(axis=0))
     x = np.clip(x + velocity, -np.log(largest), np.log(largest))
     memory["lagrangian"] = [x.tolist(), velocity.tolist()]
