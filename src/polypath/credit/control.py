@@ -29,7 +29,8 @@ def lagrangian(
     The multiplier lambda_m = exp(x_m) starts at 1 and grows while the batch's mean of r_m is below its threshold:
     after use x_m moves by the velocity v = momentum * v + rate * lambda_m * (threshold_m - mean r_m). `reward_columns`
     are the constrained rewards, or `rewards` where there is one.
-    Runs once over the batch: (N,), (N,), (N, M), (N,) -> (N,). Kept in memory["lagrangian"]. Raises UserError when there are not as many thresholds as rewards.
+    Runs once over the batch: (N,), (N,), (N, M), (N,) -> (N,). Kept in memory["lagrangian"].
+    Raises UserError when there are not as many thresholds as rewards.
     """
     columns = np.asarray(rewards, dtype=float)[:, None] if reward_columns is None else np.asarray(reward_columns)
     goals = np.asarray(thresholds, dtype=float)
