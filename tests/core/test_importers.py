@@ -1,5 +1,6 @@
 """Files of other frameworks as rollouts."""
 
+import gzip
 import json
 import math
 from pathlib import Path
@@ -49,8 +50,17 @@ def test_verl_rollout_dump(tmp_path: Path) -> None:
     row = {"input": "user\nq", "output": "a", "gts": "a", "score": 1.0, "step": 7, "acc": True}
     first, second = load_rows(jsonl(tmp_path / "7.jsonl", row, row | {"output": "b", "score": 0.0}))
     assert (first.prompt, first.text, first.step, first.rewards) == ("user\nq", "a", 7, {"score": 1.0})
-    assert first.extra == {"gts": "a", "acc": True}
+    assert first.extra == {"gts": "a"} and first.correct is True
     assert (first.group_id, second.index) == (second.group_id, 1)
+
+
+def test_a_directory_of_verl_dumps_is_read_in_the_order_of_its_steps(tmp_path: Path) -> None:
+    for step in (2, 10):
+        row = {"input": "q", "output": "a", "gts": "4", "score": 0.5, "step": step, "acc": 0.5, "pred": "4"}
+        jsonl(tmp_path / f"{step}.jsonl", row, row)
+    rows = load_rows(tmp_path)
+    assert [(r.step, r.index) for r in rows] == [(2, 0), (2, 1), (10, 0), (10, 1)]
+    assert rows[0].correct is None and rows[0].extra["acc"] == 0.5 and rows[0].answer == "4"
 
 
 def test_trl_completion_logs(tmp_path: Path) -> None:
@@ -111,6 +121,14 @@ def test_a_list_of_texts_is_one_rollout_each(tmp_path: Path) -> None:
         ("r.json", "{", None, r"is not JSON .*use the ending \.jsonl"),
         ("r.json", '{"a": 1}', None, "is not a JSON list of objects"),
         ("r.csv", "text,prompt\na,b,c\n", None, r"r\.csv:2: has not 2 columns"),
+        ("r.jsonl", '{"text": "t", "prompt": "q"}\n{"prompt": "q"}', None, r"r\.jsonl:2: has no 'text', which other"),
+        ("r.jsonl", '{"text": "t", "prompt": "q"}\n{"text": "u"}', None, r"r\.jsonl:2: does not say which prompt"),
+        (
+            "r.jsonl",
+            '{"prompt_id": "p", "group_id": "g", "index": 0, "text": null}',
+            None,
+            r"r\.jsonl:1: 'text' is not a text but None\. An empty completion is \"\"",
+        ),
         ("r.txt", "hello", None, r"cannot read files named '\*\.txt'"),
     ],
 )
@@ -128,58 +146,67 @@ def test_places_without_rows(tmp_path: Path) -> None:
             load_rows(tmp_path / name)
 
 
-def test_lm_eval_samples(tmp_path: Path) -> None:
-    """As `--log_samples` of lm-eval 0.4 writes them: repeats inside the first request, one row per filter."""
-    row = {
-        "doc_id": 3,
-        "doc": {"question": "2+2?"},
-        "target": "4",
-        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2?\nA:", "arg_1": {"until": ["\n"]}}},
-        "resps": [["It is 4", "5"]],
-        "filtered_resps": ["4", "5"],
-        "filter": "strict-match",
-        "metrics": ["exact_match"],
-        "doc_hash": "x",
-        "exact_match": 1.0,
-    }
-    path = jsonl(tmp_path / "samples_gsm8k.jsonl", row, row | {"filter": "flexible-extract"}, row | {"doc_id": 4})
-    rows = load_rows(path)
-    assert [(r.prompt_id, r.text, r.answer, r.index) for r in rows] == [
-        ("3", "It is 4", "4", 0),
-        ("3", "5", "5", 1),
-        ("4", "It is 4", "4", 0),
-        ("4", "5", "5", 1),
-    ]
-    assert rows[0].prompt == "Q: 2+2?\nA:" and rows[0].rewards == {"exact_match": 1.0} and rows[0].correct is None
-    single = row | {"resps": [["4"]], "filtered_resps": ["4"], "arguments": [["Q", {}]], "exact_match": 0.0}
-    (one,) = load_rows(jsonl(tmp_path / "one.jsonl", single))
-    assert one.correct is False and one.prompt == "Q"
-    choice = row | {
-        "resps": [[[-1.5, True]], [[-2.0, False]]],
-        "filtered_resps": [[-1.5, True]],
-        "metrics": ["acc"],
-        "acc": 1,
-    }
-    (scored,) = load_rows(jsonl(tmp_path / "mc.jsonl", choice))
-    assert scored.text == "" and scored.rewards == {"acc": 1.0}
+def test_a_prompt_numbered_zero_and_steps_that_are_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text("question_id,text,step\n0,a,nan\n0,b,\n", encoding="utf-8")
+    assert [(r.prompt_id, r.step, r.index) for r in load_rows(path)] == [("0", 0, 0), ("0", 0, 1)]
 
 
-def test_inspect_logs(tmp_path: Path) -> None:
-    """A log that inspect-ai 0.3.285 wrote: two samples, three epochs, scored by match()."""
-    pytest.importorskip("pyarrow")
-    rows = load_rows(Path(__file__).parent / "inspect.eval")
-    assert [(r.prompt_id, r.index, r.text, r.correct) for r in rows] == [
-        ("a", 0, "The answer is 4", True),
-        ("a", 1, "7", False),
-        ("a", 2, "4", True),
-        ("b", 0, "5", False),
-        ("b", 1, "It is 7", True),
-        ("b", 2, "9", False),
+def test_texts_without_prompts_are_one_set_when_asked_for(tmp_path: Path) -> None:
+    rows = load_rows(jsonl(tmp_path / "r.jsonl", {"text": "a"}, {"text": "b"}), prompts=False)
+    assert [(r.index, r.prompt) for r in rows] == [(0, ""), (1, "")]
+
+
+def test_lengths_and_how_a_completion_ended(tmp_path: Path) -> None:
+    row = {"prompt": "q", "completion": "a", "completion_tokens": 7, "finish_reason": "length"}
+    other = {"prompt": "q", "completion": "b", "completion_tokens": None, "finish_reason": "stop"}
+    cut, whole = load_rows(jsonl(tmp_path / "r.jsonl", row, other))
+    assert (cut.tokens, cut.status) == ({"generated": 7}, "truncated")
+    assert (whole.tokens, whole.status) == ({}, "complete")
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.csv", "r.json"])
+def test_packed_files(tmp_path: Path, name: str) -> None:
+    text = {"r.jsonl": '{"prompt": "q", "text": "ü"}\n', "r.csv": "prompt,text\nq,ü\n"}
+    data = text.get(name, '[{"prompt": "q", "text": "ü"}]').encode()
+    path = tmp_path / f"{name}.gz"
+    path.write_bytes(gzip.compress(data))
+    assert [(r.prompt, r.text) for r in load_rows(path)] == [("q", "ü")]
+    path.write_bytes(gzip.compress(data * 100)[:-12])
+    with pytest.raises(UserError, match="is no whole gzip file"):
+        load_rows(path)
+    path.write_bytes(b"not packed")
+    with pytest.raises(UserError, match="is no whole gzip file"):
+        load_rows(path)
+
+
+def test_a_csv_with_a_very_long_completion(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_text(f"prompt,text\nq,{'x ' * 200_000}\n", encoding="utf-8")
+    assert len(load_rows(path)[0].text) == 400_000
+
+
+@pytest.mark.slow  # importing datasets
+def test_a_saved_dataset(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = {"question": ["q", "q"], "response": ["a", "b"], "embedding": [[1.0, 0.0], [0.0, 1.0]]}
+    saved = datasets.Dataset.from_dict(rows)
+    saved.save_to_disk(str(tmp_path / "one"))
+    found = load_rows(tmp_path / "one")
+    assert [(r.prompt, r.text, r.extra["embedding"]) for r in found] == [("q", "a", [1, 0]), ("q", "b", [0, 1])]
+    datasets.DatasetDict({"train": saved, "test": saved}).save_to_disk(str(tmp_path / "both"))
+    with pytest.raises(UserError, match=r"2 splits\. Name one: .*both/train, .*both/test"):
+        load_rows(tmp_path / "both")
+    next((tmp_path / "one").glob("*.arrow")).unlink()
+    with pytest.raises(UserError, match="is missing, though"):
+        load_rows(tmp_path / "one")
+
+
+def test_several_conversations_and_their_embeddings_in_one_row(tmp_path: Path) -> None:
+    chats = [[{"role": "assistant", "content": text}] for text in ("hi", "ho")]
+    row = {"prompt": "q", "completions": chats, "embedding": [[1, 0], [0, 1]], "tags": ["x", "y"]}
+    rows = load_rows(jsonl(tmp_path / "r.jsonl", row))
+    assert [(r.text, r.extra["embedding"], r.extra["tags"]) for r in rows] == [
+        ("hi", [1, 0], ["x", "y"]),
+        ("ho", [0, 1], ["x", "y"]),
     ]
-    assert len(rows) == 6 and {r.prompt for r in rows} == {"2+2?", "3+4?"}
-    for row in rows:
-        assert row.rewards == {"score/match": float(row.correct or 0)} and row.correct is not None
-    bad = tmp_path / "bad.eval"
-    bad.write_bytes(b"no zip")
-    with pytest.raises(UserError, match="not an inspect log"):
-        load_rows(bad)

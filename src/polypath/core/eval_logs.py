@@ -1,10 +1,11 @@
-"""Logs of evaluation frameworks as plain rows: inspect's `.eval` files, and the sample logs of lm-eval."""
+"""Logs of evaluation frameworks as plain rows: inspect's logs, and the sample logs of lm-eval."""
 
 from __future__ import annotations
 
 import json
+import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,45 @@ Row = tuple[str, dict[str, Any]]  # where it stands, and its columns
 ZSTD = 93  # a method of compression that zipfile does not know before Python 3.14
 # What inspect writes for a verdict; a number is taken as it is.
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, True: 1.0, False: 0.0}
+SCORES = "score/"  # before the name of a scorer of inspect
+ATTACHMENT = "attachment://"
+LM_EVAL_COLUMNS = ("prompt_id", "prompt", "text", "target", "filter", "answer", "correct", "task")  # of `lm_eval_row`
+LM_EVAL_FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[^_]*\.jsonl(\.gz)?")
 
 
-def inspect_rows(path: Path) -> Iterable[Row]:
-    """One row per sample and epoch of an inspect log: prompt, text, answer, one reward per scorer, and `correct`.
+def inspect_rows(path: Path) -> Iterator[Row]:
+    """The rows of an `.eval` file, one sample of it in memory at a time (see `inspect_samples`).
 
-    The first scorer decides what is correct. A sample that ended in an error has the text "" and no rewards.
     Raises UserError for a file that is not such a log.
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            names = sorted(n for n in archive.namelist() if n.startswith("samples/") and n.endswith(".json"))
-            for name in names:
-                yield f"{path}:{name}", _inspect_sample(json.loads(_read(archive, name)))
-    except zipfile.BadZipFile:
-        raise UserError(str(path), "is not an inspect log", "Expected the .eval file that inspect writes.") from None
+            names = [name for name in archive.namelist() if name.startswith("samples/") and name.endswith(".json")]
+            header = next((n for n in ("header.json", "_journal/start.json") if n in archive.namelist()), None)
+            if header is None:
+                raise UserError(str(path), "is a zip file and no inspect log", "Expected the .eval of inspect.")
+            info = json.loads(_read(archive, header)).get("eval") or {}
+            samples = (json.loads(_read(archive, name)) for name in names)
+            yield from inspect_samples(str(path), samples, info, names)
+    except OSError as error:
+        raise UserError(str(path), f"cannot be read ({error.strerror or error})", "Is the path right?") from error
+    except (zipfile.BadZipFile, ValueError) as error:
+        fix = "Expected the .eval file that inspect writes."
+        raise UserError(str(path), f"is not an inspect log ({error})", fix) from None
+
+
+def inspect_samples(
+    path: str, samples: Iterable[Mapping[str, Any]], info: Mapping[str, Any], names: Sequence[str] = ()
+) -> Iterator[Row]:
+    """One row per sample, epoch and choice: prompt, text, answer, one reward per scorer, and `correct`.
+
+    The first scorer decides what is correct. A sample that ended in an error has the text "", no rewards and the
+    status "aborted". Text is what the model said, without its hidden reasoning.
+    """
+    for count, sample in enumerate(samples):
+        where = f"{path}:{names[count] if names else f'sample {count}'}"
+        for choice in (sample.get("output") or {}).get("choices") or [{}]:
+            yield where, _inspect_row(sample, choice, str(info.get("task", "")))
 
 
 def _read(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -47,22 +72,26 @@ def _read(archive: zipfile.ZipFile, name: str) -> bytes:
     return bytes(pyarrow.CompressedInputStream(pyarrow.BufferReader(packed), "zstd").read())
 
 
-def _inspect_sample(sample: Mapping[str, Any]) -> dict[str, Any]:
-    choices = (sample.get("output") or {}).get("choices") or [{}]
-    message = choices[0].get("message") or {}
+def _inspect_row(sample: Mapping[str, Any], choice: Mapping[str, Any], task: str) -> dict[str, Any]:
     scores = sample.get("scores") or {}
-    rewards = {f"score/{name}": _grade(score.get("value")) for name, score in scores.items()}
+    rewards = {f"{SCORES}{name}": _grade(score.get("value")) for name, score in scores.items()}
     first: Mapping[str, Any] = next(iter(scores.values()), {})
     value = next(iter(rewards.values()), None)
+    error = (sample.get("error") or {}).get("message")
+    usage = (sample.get("output") or {}).get("usage") or {}
+    attached = sample.get("attachments") or {}
     return {
         "prompt_id": str(sample.get("id", "")),
-        "prompt": _content(sample.get("input", "")),
-        "text": _content(message.get("content", "")),
+        "prompt": _content(sample.get("input", ""), attached),
+        "text": _content((choice.get("message") or {}).get("content", ""), attached),
         "epoch": sample.get("epoch", 1),
+        "task": task,
         "answer": first.get("answer"),
         "correct": None if value is None or value not in (0.0, 1.0) else value == 1.0,
+        "finish_reason": "error" if error is not None else choice.get("stop_reason"),
+        "completion_tokens": usage.get("output_tokens"),
         "target": sample.get("target"),
-        "error": (sample.get("error") or {}).get("message"),
+        "error": error,
         **rewards,
     }
 
@@ -73,16 +102,13 @@ def _grade(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _content(value: Any) -> str:
-    """A text, or the texts of messages or of parts of one."""
+def _content(value: Any, attached: Mapping[str, str]) -> str:
+    """A text, or the texts of messages or of parts of one; long ones may stand in the sample's attachments."""
     if isinstance(value, list):
-        return "\n".join(
-            _content(item.get("content", item.get("text", ""))) for item in value if isinstance(item, dict)
-        )
-    return str(value)
-
-
-LM_EVAL_COLUMNS = ("prompt_id", "prompt", "text", "target", "filter", "answer", "correct")  # of `lm_eval_row`
+        parts = [item.get("content", item.get("text")) for item in value if isinstance(item, dict)]
+        return "\n".join(_content(part, attached) for part in parts if part is not None)
+    text = str(value)
+    return attached.get(text.removeprefix(ATTACHMENT), text) if text.startswith(ATTACHMENT) else text
 
 
 def is_lm_eval(columns: Iterable[str]) -> bool:
@@ -90,26 +116,36 @@ def is_lm_eval(columns: Iterable[str]) -> bool:
     return {"doc_id", "arguments", "resps"} <= set(columns)
 
 
-def lm_eval_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of lm-eval's samples: one text per repeat of the (first) request, the filter's answers beside them.
+def lm_eval_rows(rows: Sequence[Row], path: Path) -> list[Row]:
+    """The samples of lm-eval as plain rows; of several filters, which share their texts, only the first."""
+    first = rows[0][1].get("filter")
+    named = LM_EVAL_FILE.fullmatch(path.name)
+    task = {"task": named["task"]} if named else {}
+    return [(where, {**lm_eval_row(row), **task}) for where, row in rows if row.get("filter") == first]
 
-    Rows of several filters share their texts; the metric columns that the row names become rewards. Log-likelihood
-    requests have no text to measure: their text is "".
+
+def lm_eval_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of lm-eval's samples: one text per repeat of the request, the filter's answers beside them.
+
+    The metrics that the row names become rewards. They score the document: its repeats share them, and `correct` is
+    set for a single text only. Of a multiple choice the text is the likeliest option; a log-likelihood has none ("").
     """
-    repeats = row["resps"][0] if row["resps"] else []
-    texts = [item if isinstance(item, str) else "" for item in (repeats if isinstance(repeats, list) else [repeats])]
+    requests = _lm_eval_requests(row["arguments"])
+    texts = _lm_eval_texts(row["resps"] or [[]], requests)
     answers = row.get("filtered_resps") or []
     answers = answers[0] if answers and isinstance(answers[0], list) else answers
     metrics = [name for name in row.get("metrics") or ("exact_match", "acc", "pass@1") if _is_number(row.get(name))]
     found: dict[str, Any] = {
         "prompt_id": str(row["doc_id"]),
-        "prompt": _lm_eval_prompt(row["arguments"]),
+        "prompt": str(requests[0][0]) if requests else "",
         "text": texts,
         "target": row.get("target"),
         "filter": row.get("filter", "none"),
         **{name: row[name] for name in metrics},
     }
-    if len(answers) == len(texts) and all(isinstance(answer, str) for answer in answers):
+    if len(requests) > 1:  # a multiple choice
+        found["answer"] = [text.strip() for text in texts]
+    elif len(answers) == len(texts) and all(isinstance(answer, str) for answer in answers):
         found["answer"] = list(answers)
     if len(texts) == 1 and metrics and row[metrics[0]] in (0, 1):
         found["correct"] = bool(row[metrics[0]])
@@ -120,8 +156,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _lm_eval_prompt(arguments: Any) -> str:
-    """The first argument of the first request: a list of lists, or `{gen_args_0: {arg_0: ...}}` in newer versions."""
-    first = next(iter(arguments.values()), {}) if isinstance(arguments, Mapping) else (arguments or [[""]])[0]
-    value = next(iter(first.values()), "") if isinstance(first, Mapping) else (first or [""])[0]
-    return str(value)
+def _lm_eval_requests(arguments: Any) -> list[list[Any]]:
+    """The arguments of each request: a list of lists, or `{gen_args_0: {arg_0: ...}}` in newer versions."""
+    if isinstance(arguments, Mapping):
+        arguments = arguments.values()
+    return [list(r.values()) if isinstance(r, Mapping) else list(r) for r in arguments or []]
+
+
+def _lm_eval_texts(responses: Sequence[Any], requests: Sequence[Sequence[Any]]) -> list[str]:
+    if len(responses) > 1 and len(responses) == len(requests):
+        options = [i for i, request in enumerate(requests) if request[0] == requests[0][0]]  # others have no context
+        return [str(requests[max(options, key=lambda i: float(responses[i][0][0]))][1])]
+    repeats = responses[0] if isinstance(responses[0], list) else [responses[0]]
+    return [item if isinstance(item, str) else "" for item in repeats]

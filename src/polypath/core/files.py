@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
+import io
 import json
 import math
 import os
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from polypath.core.errors import UserError
 
@@ -117,12 +120,22 @@ def numbered_rows(path: Path) -> Iterator[tuple[int, dict[str, Any], bytes]]:
             yield number, row, line
 
 
-def open_for_reading(path: Path) -> Any:
-    """The file in binary mode. Raises UserError when it is not there."""
+@contextlib.contextmanager
+def open_for_reading(path: Path) -> Iterator[BinaryIO]:
+    """The file in binary mode, unpacked when its name ends in .gz.
+
+    Raises UserError when it is not there, or is packed and damaged.
+    """
+    packed = path.suffix.lower() == ".gz"
     try:
-        return path.open("rb")
+        file: Any = io.BufferedReader(gzip.open(path)) if packed else path.open("rb")
     except OSError as error:
         raise UserError(str(path), f"cannot be read ({error.strerror})", "Is the path right?") from error
+    with file:
+        try:
+            yield file
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise UserError(str(path), f"is no whole gzip file ({error})", "Is it still being written?") from error
 
 
 def _bytes(text: str) -> bytes:

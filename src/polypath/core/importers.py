@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from polypath.core.errors import UserError, did_you_mean
-from polypath.core.eval_logs import LM_EVAL_COLUMNS, inspect_rows, is_lm_eval, lm_eval_row
-from polypath.core.files import numbered_rows, open_for_reading
-from polypath.core.record import Rollout
-from polypath.core.store import from_parquet, parquet_table, to_rollout
-
-Row = tuple[str, dict[str, Any]]  # where it stands, and its columns
+from polypath.core.eval_logs import LM_EVAL_COLUMNS, SCORES, is_lm_eval, lm_eval_rows
+from polypath.core.readers import Row, ending, is_saved_dataset, read_rows
+from polypath.core.record import Rollout, Status
+from polypath.core.store import from_parquet, to_rollout
 
 # What others call our columns, the likeliest first.
 _GUESSES: dict[str, tuple[str, ...]] = {
@@ -32,95 +28,86 @@ _GUESSES: dict[str, tuple[str, ...]] = {
     "canonical": ("canonical",),
     "advantage": ("advantage",),
     "step": ("step", "global_step"),
+    "tokens": ("completion_tokens", "output_tokens", "num_tokens", "response_length"),
+    "finish": ("finish_reason", "stop_reason"),
 }
 _OURS = {"prompt_id", "group_id", "index", "text"}
 _TRL = {"step", "prompt", "completion", "advantage"}
+_VERL = {"input", "output", "gts", "score", "step"}
+_VERL_EXTRA = {"correct": "acc", "answer": "pred"}  # what its reward functions commonly add
+# Why a completion ended, in the words of OpenAI, vLLM, Anthropic and inspect.
+_STATUS: dict[str, Status] = dict.fromkeys(("length", "max_tokens", "model_length"), "truncated") | dict.fromkeys(
+    ("error", "abort", "aborted"), "aborted"
+)
 
 
-def load_rows(path: str | Path, columns: dict[str, str] | None = None) -> list[Rollout]:
-    """Rollouts of a file, a run directory or a directory of TRL completion logs.
+def load_rows(path: str | Path, columns: Mapping[str, str] | None = None, *, prompts: bool = True) -> list[Rollout]:
+    """Rollouts of a file, of a run directory, of a directory of logs or of a dataset that `datasets` saved.
 
     `columns` says what the file calls a column of ours, as in `{"text": "answer_text", "reward": "r1,r2"}`; the rest
     is guessed, and unknown columns go to `extra`. A text that is a list of strings is one rollout per string. Rows
-    without a group id are grouped by step and prompt. Raises UserError for what cannot be read or is missing.
+    without a group id are grouped by step and prompt; with `prompts=False` rows need not say what they answer.
+    Raises UserError for what cannot be read or is missing.
     """
-    path = Path(path)
-    if path.is_dir():
-        return _load_directory(path, columns)
+    return _load(Path(path), columns or {}, prompts, Counter())
+
+
+def _load(path: Path, columns: Mapping[str, str], prompts: bool, counts: Counter[str]) -> list[Rollout]:
+    """`counts` holds how many rollouts each group has so far."""
+    if path.is_dir() and not is_saved_dataset(path):
+        return _load_directory(path, columns, prompts)
     rows = list(read_rows(path))
     if not rows:
         raise UserError(str(path), "has no rows", "Is it the right file?")
-    present = list(dict.fromkeys(name for _, row in rows for name in row))
-    if columns is None and is_lm_eval(present):
-        first = rows[0][1].get("filter")  # the filters of a task share their texts: one of them is enough
-        rows = [(where, lm_eval_row(row)) for where, row in rows if row.get("filter") == first]
-        present = list(dict.fromkeys(name for _, row in rows for name in row))
-        metrics = [name for name in present if name not in LM_EVAL_COLUMNS]
-        columns = {"reward": ",".join(metrics)} if metrics else None
-    elif columns is None and path.suffix == ".eval":
-        scores = [name for name in present if name.startswith("score/")]
-        columns = {"reward": ",".join(scores)} if scores else None
-    if columns is None and set(present) >= _OURS:
-        return from_parquet(path) if path.suffix == ".parquet" else [to_rollout(row, where) for where, row in rows]
-    names = _column_names(str(path), present, rows, columns or {})
-    counts: Counter[str] = Counter()
+    if not columns and set(_names(rows)) >= _OURS:
+        ours = from_parquet(path) if path.suffix == ".parquet" else [to_rollout(row, where) for where, row in rows]
+        for (where, _), rollout in zip(rows, ours, strict=True):
+            if not isinstance(rollout.text, str):
+                raise UserError(where, f"'text' is not a text but {rollout.text!r}", 'An empty completion is "".')
+        return ours
+    if is_lm_eval(_names(rows)) and "text" not in columns:
+        rows = lm_eval_rows(rows, path)
+        metrics = [name for name in _names(rows) if name not in LM_EVAL_COLUMNS]
+        columns = {**({"reward": ",".join(metrics)} if metrics else {}), **columns}
+    present = _names(rows)
+    scores = [name for name in present if name.startswith(SCORES)]
+    columns = {**({"reward": ",".join(scores)} if scores else {}), **columns}
+    names = _column_names(str(path), present, rows, columns, prompts)
     return [rollout for where, row in rows for rollout in _rollouts(where, row, names, counts)]
 
 
-def _load_directory(path: Path, columns: dict[str, str] | None) -> list[Rollout]:
+def _names(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(name for _, row in rows for name in row))
+
+
+def _load_directory(path: Path, columns: Mapping[str, str], prompts: bool) -> list[Rollout]:
+    """All files of a directory; where they are logs of several tasks, prompts are told apart by task."""
     if (path / "rollouts.jsonl").exists():
-        return load_rows(path / "rollouts.jsonl", columns)
-    files = sorted(file for file in path.iterdir() if file.suffix in (".parquet", ".jsonl"))
+        return _load(path / "rollouts.jsonl", columns, prompts, Counter())
+    files = sorted((file for file in path.iterdir() if ending(file) in (".parquet", ".jsonl", ".eval")), key=_natural)
     if not files:
-        raise UserError(str(path), "holds no rollouts", "Expected rollouts.jsonl, or *.parquet or *.jsonl files.")
-    return [rollout for file in files for rollout in load_rows(file, columns)]
+        what = "Expected rollouts.jsonl, files named *.jsonl, *.parquet or *.eval, or a saved dataset."
+        raise UserError(str(path), "holds no rollouts", what)
+    counts: Counter[str] = Counter()
+    rollouts = [rollout for file in files for rollout in _load(file, columns, prompts, counts)]
+    if len({rollout.extra.get("task") for rollout in rollouts}) > 1:
+        counts = Counter()
+        for rollout in rollouts:
+            task = rollout.extra.get("task", "")
+            rollout.prompt_id, rollout.group_id = f"{task}/{rollout.prompt_id}", f"{task}/{rollout.group_id}"
+            rollout.index = counts[rollout.group_id]
+            counts[rollout.group_id] += 1
+    return rollouts
 
 
-def read_rows(path: Path) -> Iterable[Row]:
-    """(where, row) of a JSONL, JSON, CSV, TSV or Parquet file. Raises UserError for what cannot be read."""
-    suffix = path.suffix.lower()
-    if suffix == ".eval":
-        return inspect_rows(path)
-    if suffix in (".jsonl", ".ndjson"):
-        return ((f"{path}:{number}", row) for number, row, _ in numbered_rows(path))
-    if suffix == ".parquet":
-        return ((f"{path} row {count}", row) for count, row in enumerate(parquet_table(path).to_pylist()))
-    if suffix not in (".csv", ".tsv", ".json"):
-        raise UserError(
-            str(path), f"cannot read files named '*{suffix}'", "Use .jsonl, .json, .csv, .tsv, .parquet or .eval."
-        )
-    with open_for_reading(path) as file:
-        try:
-            text = file.read().decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise UserError(str(path), f"is not UTF-8 text ({error})", "Convert it to UTF-8.") from error
-    return _json_rows(path, text) if suffix == ".json" else _csv_rows(path, text, "\t" if suffix == ".tsv" else ",")
+def _natural(path: Path) -> list[tuple[bool, int, str]]:
+    """2.jsonl before 10.jsonl."""
+    return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _json_rows(path: Path, text: str) -> list[Row]:
-    try:
-        rows = json.loads(text)
-    except ValueError as error:
-        raise UserError(
-            str(path), f"is not JSON ({error})", "For one object per line use the ending .jsonl."
-        ) from error
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise UserError(str(path), "is not a JSON list of objects", "For one object per line use the ending .jsonl.")
-    return [(f"{path} row {count}", row) for count, row in enumerate(rows)]
-
-
-def _csv_rows(path: Path, text: str, delimiter: str) -> list[Row]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-    rows = []
-    for row in reader:
-        where = f"{path}:{reader.line_num}"
-        if None in row or None in row.values():
-            raise UserError(where, f"has not {len(reader.fieldnames or [])} columns as the header", "Quote its commas.")
-        rows.append((where, dict(row)))
-    return rows
-
-
-def _column_names(path: str, present: list[str], rows: list[Row], asked: dict[str, str]) -> dict[str, list[str]]:
+def _column_names(
+    path: str, present: list[str], rows: list[Row], asked: Mapping[str, str], prompts: bool
+) -> dict[str, list[str]]:
     """Our column names with the file's; only the reward can have several."""
     there = f"There are: {', '.join(present)}. Name them as in: --column text=NAME"
     for ours, theirs in asked.items():
@@ -137,10 +124,15 @@ def _column_names(path: str, present: list[str], rows: list[Row], asked: dict[st
     if "reward" not in asked and set(present) >= _TRL:  # its reward functions are columns under their own names
         other = [name for name in present if name not in _TRL and not name.startswith("__")]
         names["reward"] = [name for name in other if all(_is_number(row.get(name)) for _, row in rows)]
+    if set(present) >= _VERL:
+        names |= {ours: [name] for ours, name in _VERL_EXTRA.items() if name in present and ours not in names}
+        if "correct" in names and "correct" not in asked and not _are_verdicts(rows, names["correct"][0]):
+            del names["correct"]
     if "text" not in names:
         raise UserError(path, "has no column with the completions", there)
-    if not names.keys() & {"prompt", "prompt_id", "group_id"}:
-        raise UserError(path, "has no column that says which prompt a row answers", there.replace("text=", "prompt="))
+    if prompts and not names.keys() & {"prompt", "prompt_id", "group_id"}:
+        fix = there.replace("text=", "prompt=") + "; or measure all rows as one set with --group-by all"
+        raise UserError(path, "has no column that says which prompt a row answers", fix)
     return names
 
 
@@ -148,17 +140,34 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
+def _is_nested(value: Any) -> bool:
+    """Whether a cell is a list of lists, such as the embeddings of several texts."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list)
+
+
+def _are_verdicts(rows: list[Row], name: str) -> bool:
+    return all(row.get(name) in (None, True, False) for _, row in rows)
+
+
 def _rollouts(where: str, row: Mapping[str, Any], names: dict[str, list[str]], counts: Counter[str]) -> list[Rollout]:
     """The rollouts of one row; `counts` holds how many each group has so far."""
     used = {name for theirs in names.values() for name in theirs}
     value = {ours: row.get(theirs[0]) for ours, theirs in names.items()}
+    if names["text"][0] not in row:
+        raise UserError(where, f"has no '{names['text'][0]}', which other rows have", 'An empty completion is "".')
     text = value["text"]
-    several = isinstance(text, list) and all(isinstance(item, str) for item in text)
+    several = isinstance(text, list) and all(isinstance(item, str | list) for item in text)
     texts = list(text) if isinstance(text, list) and several else [text]
     prompt = _text(value.get("prompt"))
-    prompt_id = str(value.get("prompt_id") or value.get("group_id") or hashlib.sha256(prompt.encode()).hexdigest()[:16])
-    step = int(_number(where, names.get("step", ["step"])[0], value.get("step") or 0))
-    group_id = str(value.get("group_id") or f"{step}:{prompt_id}")
+    given = [str(value[name]) for name in ("prompt_id", "group_id") if value.get(name) not in (None, "")]
+    if not given and value.get("prompt") is None and names.keys() & {"prompt", "prompt_id", "group_id"}:
+        raise UserError(where, "does not say which prompt it answers", "Repair or remove this row.")
+    prompt_id = given[0] if given else hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    step = _number(where, names.get("step", ["step"])[0], value.get("step") or 0)
+    step = 0 if math.isnan(step) else int(step)
+    group_id = f"{step}:{prompt_id}" if value.get("group_id") in (None, "") else str(value["group_id"])
+    status = _STATUS.get(str(value.get("finish")).lower(), "complete")
+    extra = {name: cell for name, cell in row.items() if name not in used}
     rollouts = []
     for place, item in enumerate(texts):
 
@@ -167,6 +176,7 @@ def _rollouts(where: str, row: Mapping[str, Any], names: dict[str, list[str]], c
             return cell[place] if several and isinstance(cell, list) and len(cell) == len(texts) else cell
 
         advantage = at(value.get("advantage"))
+        length = _number(where, names.get("tokens", [""])[0], at(value.get("tokens")))
         rollouts.append(
             Rollout(
                 prompt_id,
@@ -175,12 +185,14 @@ def _rollouts(where: str, row: Mapping[str, Any], names: dict[str, list[str]], c
                 _text(item),
                 prompt=prompt,
                 step=step,
+                status=status,
                 rewards={name: _number(where, name, at(row.get(name))) for name in names.get("reward", ())},
                 correct=_truth(where, at(value.get("correct"))),
                 answer=_optional_text(at(value.get("answer"))),
                 canonical=_optional_text(at(value.get("canonical"))),
                 advantage=None if advantage in (None, "") else _number(where, "advantage", advantage),
-                extra={name: cell for name, cell in row.items() if name not in used},
+                tokens={} if math.isnan(length) else {"generated": int(length)},
+                extra={name: at(cell) if _is_nested(cell) else cell for name, cell in extra.items()},
             )
         )
         counts[group_id] += 1

@@ -107,7 +107,8 @@ def from_parquet(path: str | Path) -> list[Rollout]:
     as_json = set(json.loads(metadata.get(_JSON_KEY, b"[]")))
     maps = {name for name, tp in zip(table.schema.names, table.schema.types, strict=True) if str(tp).startswith("map<")}
     rollouts = []
-    for count, row in enumerate(table.to_pylist()):
+    rows = (row for batch in table.to_batches(max_chunksize=4096) for row in batch.to_pylist())
+    for count, row in enumerate(rows):
         clean = {
             name: dict(value) if name in maps else json.loads(value) if name in as_json else value
             for name, value in row.items()
