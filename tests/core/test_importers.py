@@ -89,6 +89,15 @@ def test_trl_completion_logs(tmp_path: Path) -> None:
     assert rows[0].group_id != rows[2].group_id
 
 
+def test_a_completions_log_that_trl_wrote() -> None:
+    """By TRL 1.16: two reward functions, of which one gave no value for the first completion."""
+    pytest.importorskip("pyarrow")
+    rows = load_rows(Path(__file__).parent / "logs" / "completions_00001.parquet")
+    assert len(rows) == 8 and {r.step for r in rows} == {1}
+    assert [(r.prompt, r.text, r.index) for r in rows[:2]] == [("w1 w2 w3", "w6 w7 w8", i) for i in (0, 1)]
+    assert set(rows[0].rewards) == {"table_reward", "short_reward"} and math.isnan(rows[0].rewards["short_reward"])
+
+
 def test_csv_with_a_column_map(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text('\ufeffid,reply,r1,r2,passed\n1,"two\nlines",1,0.5,True\n1,,,2,false\n', encoding="utf-8")

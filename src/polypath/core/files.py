@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import gzip
-import io
 import json
 import math
 import os
@@ -126,9 +125,9 @@ def open_for_reading(path: Path) -> Iterator[BinaryIO]:
 
     Raises UserError when it is not there, or is packed and damaged.
     """
-    packed = path.suffix.lower() == ".gz"
+    opened: Any = gzip.GzipFile if path.suffix.lower() == ".gz" else open
     try:
-        file: Any = io.BufferedReader(gzip.open(path)) if packed else path.open("rb")
+        file = opened(path, "rb")
     except OSError as error:
         raise UserError(str(path), f"cannot be read ({error.strerror})", "Is the path right?") from error
     with file:
