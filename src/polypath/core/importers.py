@@ -36,9 +36,14 @@ _TRL = {"step", "prompt", "completion", "advantage"}
 _VERL = {"input", "output", "gts", "score", "step"}
 _VERL_EXTRA = {"correct": "acc", "answer": "pred"}  # what its reward functions commonly add
 # Why a completion ended, in the words of OpenAI, vLLM, Anthropic and inspect.
-_STATUS: dict[str, Status] = dict.fromkeys(("length", "max_tokens", "model_length"), "truncated") | dict.fromkeys(
-    ("error", "abort", "aborted"), "aborted"
-)
+_STATUS: dict[str, Status] = {
+    "length": "truncated",
+    "max_tokens": "truncated",
+    "model_length": "truncated",
+    "error": "aborted",
+    "abort": "aborted",
+    "aborted": "aborted",
+}
 
 
 def load_rows(path: str | Path, columns: Mapping[str, str] | None = None, *, prompts: bool = True) -> list[Rollout]:
