@@ -138,3 +138,11 @@ def test_an_output_that_cannot_be_written(invoke, tmp_path):
     study = "task: countdown\nmodel: {name: countdown-0}\ncredit: grpo\ntrain: {steps: 1}\nseeds: [0, 1]\n"
     result = invoke(study, "--output", "taken/study")
     assert result.exit_code == 2 and "Choose another --output" in result.stderr
+
+
+@pytest.mark.parametrize(("text", "args", "seed"), [("seeds: [7]\n", (), 7), ("seeds: [5, 6]\n", ("--seeds", "1"), 5)])
+def test_one_run_is_that_of_the_seed_which_the_recipe_names(invoke, monkeypatch, text, args, seed):
+    seen = []
+    monkeypatch.setattr("polypath.train.run.run", lambda request, **_: seen.append(request.recipe.seed))
+    assert invoke(SINGLE + text, *args).exit_code == ExitCode.DONE
+    assert seen == [seed]

@@ -83,7 +83,7 @@ MUTATIONS = [
     ("colour: green", "colour: gren", "r.yaml:7 task.apple.colour: 'gren' is not a choice. Did you mean green?"),
     ("dtype: float32", "dtype: float16", "r.yaml:16 policy.dtype: 'float16' is not a choice. Did you mean bfloat16?"),
     ("dropout: 0.1", "dropout: 1.5", "r.yaml:15 policy.dropout: must be between 0 and 1, got 1.5."),
-    ("dropout: 0.1", "dropout: .nan", "r.yaml:15 policy.dropout: must be between 0 and 1, got nan."),
+    ("dropout: 0.1", "dropout: .nan", "r.yaml:15 policy.dropout: expects a number, got nan."),
     ("steps: 20", "steps: 0", "r.yaml:17 policy.steps: must be at least 1, got 0."),
     ("    weight: 2.5", "    share: -1", "r.yaml:6 task.apple.share: must be between 0 and 1, got -1."),
     # what is missing

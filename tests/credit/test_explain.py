@@ -23,6 +23,12 @@ def test_the_result_is_json_and_null_stands_for_undefined():
         ({"rewards": [1, 0], "labels": [0]}, "labels has 1 entries, rewards has 2"),
         ({"rewards": [1, 0]}, "needs the field 'labels', which is missing. Let the task set `canonical`"),
         ({"rewards": [0.5, 0], "labels": [0, 1]}, "needs the field 'correct'"),
+        ({"rewards": [1, 0], "labels": "ab"}, "labels is not a list"),
+        ({"rewards": [1, 0], "labels": 3}, "labels is not a list"),
+        # The text "false" is true in Python, and 0.3 is as well.
+        ({"rewards": [1, 0], "labels": [0, 1], "correct": ["true", "false"]}, "neither true nor false"),
+        ({"rewards": [1, 0], "labels": [0, 1], "correct": [1, 0.3]}, "neither true nor false"),
+        ({"rewards": [1, 0], "labels": [0, 1], "texts": ["a", None]}, "an entry that is no text"),
     ],
 )
 def test_mistakes_are_named(group, message):

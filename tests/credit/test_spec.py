@@ -10,7 +10,15 @@ from polypath.core.recipe_types import Call
     [
         ("rarty", "there is no method named 'rarty'. Did you mean rarity?"),
         ({"rarity": {"alfa": 1}}, "method rarity.alfa: no knob named 'alfa'. Did you mean alpha?"),
-        ({"rarity": {"alpha": "x"}}, "method rarity signal.rarity.alpha: 'x' does not fit. Expected float."),
+        ({"rarity": {"alpha": "x"}}, "method rarity signal.rarity.alpha: 'x' does not fit. Expected a number."),
+        (
+            {"rarity": {"alpha": float("nan")}},
+            "method rarity signal.rarity.alpha: nan does not fit. Expected a number.",
+        ),
+        # Without a buffer the penalty of an answer of exactly max_length would be 0/0.
+        ({"dapo": {"buffer": 0}}, "buffer: 0 does not fit. Expected a whole number at least 1."),
+        ({"grpo": {"eps": -1}}, "eps: -1 does not fit. Expected a number at least 0."),
+        ({"grpo": {"ddof": 5}}, "ddof: 5 does not fit. Expected one of 0, 1."),
         ({"rarity": {"partition": "same_txt"}}, "no partition named 'same_txt'. Did you mean same_text?"),
         ({"darling": {"floor": {"linaer": {}}}}, "no schedule named 'linaer'. Did you mean linear?"),
         ([{"signal": "rarity"}], "no stage gives advantages. End with a normalise stage"),

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from polypath.core.errors import UserError
+from polypath.core.errors import UserError, UserErrors
 from polypath.core.rundir import RunDir
 from polypath.tasks.countdown import Countdown
 from polypath.tasks.protocol import Prompt, Score
 from polypath.train.config import EarlyStop
 from polypath.train.rl import check_failures, should_stop
 from polypath.train.run import RunRequest, load_recipe, run
+from polypath.train.study import plan_study
 
 
 def go(recipe: Path, output: Path, *overrides: str) -> RunDir:
@@ -32,6 +33,14 @@ def go(recipe: Path, output: Path, *overrides: str) -> RunDir:
         ("rollout.group_size=0", "rollout.group_size"),
         ("rollout.temperature=0", "rollout.temperature"),
         ("loss=policy_clop", "Did you mean policy_clip?"),
+        ("credit.rarity.alpha=.nan", "credit.rarity.alpha: expects a number, got nan"),
+        ("credit=[{signal: rarity}]", "no stage gives advantages"),
+        ("evaluate.ks=[0]", "evaluate.ks.0: must be at least 1"),
+        ("task={countdown: {numbers: 9}}", "9 numbers cannot be enumerated"),
+        ("task={jsonl: {path: nowhere.jsonl}}", "nowhere.jsonl: cannot be read"),
+        ("seeds=[3, 3]", "the seed 3 is given twice"),
+        ("arms={rarity/0.5: {}}", "'rarity/0.5' cannot be the name of a directory"),
+        ("arms={..: {}}", "cannot be the name of a directory"),
     ],
 )
 def test_mistakes_are_named_before_anything_runs(override: str, message: str, recipe: Path, tmp_path: Path) -> None:
@@ -43,6 +52,24 @@ def test_mistakes_are_named_before_anything_runs(override: str, message: str, re
 def test_a_model_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="nowhere"):
         go(recipe, tmp_path / "run", "model.name=./nowhere")
+
+
+def test_a_control_that_is_no_arm(recipe: Path) -> None:
+    with pytest.raises(UserError, match="control: the recipe has no arm 'grop'. Did you mean grpo?"):
+        load_recipe(str(recipe), ["arms={grpo: {}, rarity: {}}", "control=grop"])
+
+
+def test_the_mistakes_of_all_arms_are_told_at_once(recipe: Path, tmp_path: Path) -> None:
+    arms = "arms={a: {credit: grppo}, b: {train.stepz: 3}, c: {credit: [{signal: rarity}]}, d: {}}"
+    with pytest.raises(UserErrors) as caught:
+        plan_study(str(recipe), [arms], tmp_path / "study", seeds=[0])
+    lines = str(caught.value).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["arm 'a' credit", "arm 'b' train.stepz", "arm 'c' inline"]
+
+
+def test_braces_in_the_name_of_a_model_are_part_of_it(recipe: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"model './\{x\}-0'"):
+        go(recipe, tmp_path / "run", "model.name=./{x}-{seed}")
 
 
 def test_a_group_of_one_gives_no_update(recipe: Path, tmp_path: Path) -> None:
@@ -106,6 +133,27 @@ def test_early_stop_is_a_function_of_the_metrics() -> None:
     assert not should_stop(rising, rule)
     assert should_stop(flat, rule)  # 0.55 is less than 0.5 + 0.1
     assert not should_stop(flat[:2], rule)
+    undefined = [{"reward": x} for x in (None, 0.1, float("nan"), 0.5, None, 0.55, 0.5)]
+    assert should_stop(undefined, rule)
+    with pytest.raises(UserError, match="there is no metric 'rewrad'. Did you mean reward?"):
+        should_stop(flat, EarlyStop(metric="rewrad"))
+
+
+def test_a_run_that_stopped_early_is_not_trained_further(recipe: Path, tmp_path: Path) -> None:
+    # An improvement by 9 is not possible, so it stops as soon as `patience` + 1 steps are done.
+    rule = "train.early_stop={metric: reward, patience: 1, min_delta: 9}"
+    first = go(recipe, tmp_path / "run", rule).read_metrics()
+    again = go(recipe, tmp_path / "run", rule).read_metrics()
+    assert [row["step"] for row in first] == [0, 1]
+    assert again == first
+
+
+def test_early_stop_by_an_evaluation(recipe: Path, tmp_path: Path) -> None:
+    rule = "train.early_stop={metric: eval/flat, patience: 1}"
+    evaluate = "evaluate={every: 1, prompts: 2, samples: 2, curve_prompts: 2, curve_samples: 2, ks: [1]}"
+    request = RunRequest(load_recipe(str(recipe), [rule, evaluate, "train.early_stop.min_delta=1"]), tmp_path / "run")
+    rows = run(request, summarise=lambda rollouts, ks: {"flat": 0.5}, show_progress=False).read_metrics()
+    assert [row["step"] for row in rows if "reward" in row] == [0, 1]
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

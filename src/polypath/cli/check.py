@@ -40,12 +40,14 @@ def command(
 
 def describe(name: str, overrides: Sequence[str], recipe: Recipe, as_json: bool, *, seeds: int) -> None:
     """Print the cost of a checked recipe. Raises UserError when it cannot fit into the memory of this machine."""
-    from polypath.train.run import load_recipe
-    from polypath.train.study import arm_overrides
+    from polypath.train.run import check_credit
+    from polypath.train.study import check_arms
 
-    for changes in recipe.arms.values():
-        load_recipe(name, [*overrides, *arm_overrides(changes)])
+    check_credit(recipe)
+    check_arms(name, overrides, recipe)
     facts = cost(recipe, seeds)
+    if not set(facts["missing_extras"]) - {"train"}:
+        recipe.task.bind()()
     need, free = facts["memory_gib"], facts["memory_free_gib"]
     if as_json:
         emit(facts)

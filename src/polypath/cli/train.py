@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,7 +59,7 @@ def command(
     if importlib.util.find_spec("torch") is None:
         raise missing_extra("train", "torch", "train")
     if single:
-        result = train_one(loaded, target, resume)
+        result = train_one(replace(loaded, seed=chosen[0]), target, resume)
     else:
         result = train_study(recipe, overrides, loaded, target, resume, chosen, arms, workers, not as_json)
     if as_json:

@@ -12,10 +12,9 @@ from polypath.core import registry
 from polypath.core.document import Node, join
 from polypath.core.errors import UserError, did_you_mean
 from polypath.core.index import method_entry
-from polypath.core.recipe_types import Call, Kind, Kinds, Range, parse_type
+from polypath.core.recipe_types import EXPECTED, Call, Kind, Kinds, Range, expected, parse_type
 
 _NONE = type(None)
-_EXPECTED = {int: "a whole number", float: "a number", bool: "true or false", str: "text", _NONE: "nothing"}
 
 
 class _Mismatch(UserError):
@@ -55,12 +54,15 @@ class Binder:
                 return None
             item = args[1] if args else Any
             return {key: self.bind(item, child, join(path, key)) for key, child in node.value.items()}
-        if tp in _EXPECTED:
+        if tp in EXPECTED:
             return self._scalar(tp, node, path)
         return node.plain()
 
     def _scalar(self, tp: Any, node: Node, path: str) -> Any:
         value = node.value
+        if tp is float and value != value:  # NaN would spread silently
+            self._mismatch(node, path, EXPECTED[tp])
+            return None
         if type(value) is tp:
             return value
         if tp is float and type(value) is int:
@@ -68,7 +70,7 @@ class Binder:
         if tp is int and type(value) is float and value.is_integer():
             return int(value)
         quote = tp is str and isinstance(value, int | float)
-        self._mismatch(node, path, _EXPECTED[tp], f"Put it in quotes: '{value}'." if quote else "")
+        self._mismatch(node, path, EXPECTED[tp], f"Put it in quotes: '{value}'." if quote else "")
         return None
 
     def _choice(self, choices: tuple[Any, ...], node: Node, path: str) -> None:
@@ -110,7 +112,7 @@ class Binder:
         if meant or len(attempts) == 1:
             self.errors += (meant or attempts)[0]
             return None
-        self._mismatch(node, path, _expected(tp))
+        self._mismatch(node, path, expected(tp))
         return None
 
     def _annotated(self, tp: Any, marks: tuple[Any, ...], node: Node, path: str) -> Any:
@@ -144,7 +146,7 @@ class Binder:
         for name, field in fields.items():
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
             if required and name not in given:
-                self._fail(node, join(path, name), "required key is missing", f"Expected: {_expected(hints[name])}.")
+                self._fail(node, join(path, name), "required key is missing", f"Expected: {expected(hints[name])}.")
         if len(self.errors) > before:
             return None
         try:
@@ -239,19 +241,3 @@ def _shown(node: Node) -> str:
         if node.value in (True, False)
         else repr(node.value)
     )
-
-
-def _expected(tp: Any) -> str:
-    """A type in the words of an error message."""
-    origin, args = get_origin(tp), get_args(tp)
-    if origin is Annotated:
-        names = [f"the name of a {mark.name}" for mark in args[1:] if isinstance(mark, Kind)]
-        stages = ["a list of stages" for mark in args[1:] if isinstance(mark, Kinds)]
-        return (names + stages or [_expected(args[0])])[0]
-    if origin in (Union, types.UnionType):
-        return " or ".join(_expected(arg) for arg in args)
-    if origin is Literal:
-        return f"one of {', '.join(map(str, args))}"
-    if dataclasses.is_dataclass(tp):
-        return "a section"
-    return _EXPECTED.get(tp) or ("a mapping" if (origin or tp) in (dict, Mapping) else "a list")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from polypath.core import registry
 
@@ -73,6 +75,26 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+EXPECTED = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "nothing"}
+
+
+def expected(tp: Any) -> str:
+    """A type in the words of an error message."""
+    origin, args = get_origin(tp), get_args(tp)
+    if origin is Annotated:
+        names = [f"the name of a {mark.name}" for mark in args[1:] if isinstance(mark, Kind)]
+        stages = ["a list of stages" for mark in args[1:] if isinstance(mark, Kinds)]
+        bounds = [f"{expected(args[0])} {mark}" for mark in args[1:] if isinstance(mark, Range)]
+        return (names + stages + bounds or [expected(args[0])])[0]
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(expected, args)))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}"
+    if dataclasses.is_dataclass(tp):
+        return "a section"
+    return EXPECTED.get(tp) or ("a mapping" if (origin or tp) in (dict, Mapping) else "a list")
 
 
 _NAMES: dict[str, Any] = {

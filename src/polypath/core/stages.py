@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from polypath.core import registry
 from polypath.core.errors import UserError, did_you_mean
-from polypath.core.recipe_types import Call, parse_type
+from polypath.core.recipe_types import Call, Range, expected, parse_type
 
 
 def parse_stage(item: Any, where: str, kinds: Sequence[str]) -> Call:
@@ -33,7 +33,7 @@ def parse_stage(item: Any, where: str, kinds: Sequence[str]) -> Call:
         if knob not in known:
             raise UserError(here, f"no knob named '{knob}'", did_you_mean(knob, known))
         if not _fits(value, parse_type(known[knob]["type"])):
-            raise UserError(here, f"{value!r} does not fit", f"Expected {known[knob]['type']}.")
+            raise UserError(here, f"{value!r} does not fit", f"Expected {expected(parse_type(known[knob]['type']))}.")
     absent = [knob for knob, about in known.items() if "default" not in about and knob not in given]
     if absent:
         raise UserError(f"{where} {kind}.{name}", f"{', '.join(absent)} must be given", "There is no default.")
@@ -44,10 +44,13 @@ def _fits(value: Any, tp: Any) -> bool:
     """Whether a knob's value is of its type; a number may be whole, or a schedule."""
     if get_origin(tp) in (Union, UnionType):
         return any(_fits(value, option) for option in get_args(tp))
+    if get_origin(tp) is Annotated:
+        bounds = [mark for mark in tp.__metadata__ if isinstance(mark, Range)]
+        return _fits(value, tp.__origin__) and all(not isinstance(value, int | float) or value in b for b in bounds)
     if get_origin(tp) is Literal:
         return value in get_args(tp)
     if tp is float:
-        return isinstance(value, int | float | Call) and not isinstance(value, bool)
+        return isinstance(value, int | float | Call) and not isinstance(value, bool) and value == value
     if tp is int:
         return isinstance(value, int | Call) and not isinstance(value, bool)
     return tp is Any or not isinstance(tp, type) or isinstance(value, tp)

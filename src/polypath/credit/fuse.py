@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from polypath.core.arrays import Array, array_namespace, as_float, divide, mean
+from polypath.core.recipe_types import Range
 from polypath.core.registry import register
 
 
@@ -62,7 +63,7 @@ def multiplicative(
 
 
 @register("fuse", "overlong", returns="rewards", paper="arXiv:2503.14476", traits={"permutation_equivariant"})
-def overlong(rewards: Array, lengths: Array, *, max_length: int, buffer: int) -> Array:
+def overlong(rewards: Array, lengths: Array, *, max_length: int, buffer: Annotated[int, Range(1, None)]) -> Array:
     """Soft penalty of long answers (DAPO): 0 up to max_length - buffer, then falling linearly to -1 at max_length.
 
     Lengths in tokens. Shapes: (..., G), (..., G) -> (..., G).

@@ -52,6 +52,7 @@ FIELDS = (
 )
 TEXTUAL = ("texts", "answers", "prompts", "solutions", "reference", "spans")  # kept as lists
 RELATIVE = ("similarity", "ranks")  # known only by looking at a whole group: their providers are asked group by group
+VERDICTS = ("correct",)  # true or false, and nothing that merely counts as one of them
 UNDEFINED = ("rewards", "reward_columns", "distance")  # may hold None or NaN
 DTYPES = {
     "correct": bool,
@@ -225,11 +226,17 @@ def _arrays(mapping: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _array(name: str, values: Any, where: str) -> Any:
     """One field as an array of its type; a list may hold text labels, and None where a value can be missing."""
+    if isinstance(values, str | Mapping) or not hasattr(values, "__len__"):
+        raise UserError(where, f"{name} is not a list", "Give one entry per rollout.")
     if name == "spans" and not all(is_spans(parts) for parts in values):
         raise UserError(where, "spans needs a mapping per rollout", HOW["spans"])
+    if name == "texts" and not all(isinstance(text, str) for text in values):
+        raise UserError(where, "texts has an entry that is no text", 'Write "" for an empty completion.')
     if name in TEXTUAL:
         return list(values)
     if isinstance(values, list | tuple):
+        if name in VERDICTS and not all(value in (True, False, None) for value in values):
+            raise UserError(where, "correct has an entry that is neither true nor false", "Give a verdict each.")
         if name == "labels" and not all(isinstance(value, int) for value in values):
             return first_appearance(values)
         if name in LONG:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 from polypath.core.arrays import Array, array_namespace, as_array, as_float, divide, mean, spread, tied
+from polypath.core.recipe_types import Range
 from polypath.core.registry import register
 
 CENTRED = frozenset({"zero_mean", "permutation_equivariant", "duplicates_share"})
@@ -22,7 +25,7 @@ def centre(rewards: Array) -> Array:
 @register(
     "normalise", "z_score", returns="advantages", paper="arXiv:2402.03300", traits=CENTRED | {"divides_by_spread"}
 )
-def z_score(rewards: Array, *, eps: float = 1e-4, ddof: int = 1) -> Array:
+def z_score(rewards: Array, *, eps: Annotated[float, Range(0, None)] = 1e-4, ddof: Literal[0, 1] = 1) -> Array:
     """(r - mean r)/(std r + eps), GRPO. Shapes: (..., G) -> (..., G).
 
     `ddof` 1 is the sample standard deviation (TRL, verl), 0 that of the population.
@@ -47,7 +50,7 @@ def leave_one_out(rewards: Array) -> Array:
 
 
 @register("normalise", "reward_spread", returns="advantages", traits=CENTRED)
-def reward_spread(rewards: Array, base_rewards: Array, *, eps: float = 1e-6) -> Array:
+def reward_spread(rewards: Array, base_rewards: Array, *, eps: Annotated[float, Range(0, None)] = 1e-6) -> Array:
     """Centre the fused rewards and divide by the spread of the rewards *as given* (population std).
 
     So a small difference in diversity is never blown up to unit variance. Where the given rewards are all equal there
@@ -67,7 +70,9 @@ def minus_baseline(rewards: Array, baseline: Array) -> Array:
 
 
 @register("normalise", "batch_spread", returns="advantages", traits={"whole_batch", "divides_by_spread"})
-def batch_spread(advantages: Array, rewards: Array, *, eps: float = 1e-4, ddof: int = 1) -> Array:
+def batch_spread(
+    advantages: Array, rewards: Array, *, eps: Annotated[float, Range(0, None)] = 1e-4, ddof: Literal[0, 1] = 1
+) -> Array:
     """Divide centred advantages by the standard deviation of all rewards of the batch (TRL's scale_rewards="batch").
 
     Runs once over the whole batch: (N,), (N,) -> (N,).
@@ -76,7 +81,9 @@ def batch_spread(advantages: Array, rewards: Array, *, eps: float = 1e-4, ddof: 
 
 
 @register("normalise", "whiten", returns="advantages", paper="arXiv:2501.03262", traits={"whole_batch"})
-def whiten(advantages: Array, lengths: Array, keep: Array | None = None, *, eps: float = 1e-8) -> Array:
+def whiten(
+    advantages: Array, lengths: Array, keep: Array | None = None, *, eps: Annotated[float, Range(0, None)] = 1e-8
+) -> Array:
     """Zero mean and unit variance over all *tokens* of the batch (REINFORCE++): a rollout counts by its length.
 
     Variance with Bessel's correction n/(n-1), n tokens. Dropped rollouts count nothing and get 0; equal advantages

@@ -31,6 +31,11 @@ class ModelConfig:
     lora: LoraConfig | None = None
 
 
+def seeded_name(model: ModelConfig, seed: int) -> str:
+    """The model's name with `{seed}` filled in; other braces are part of the name."""
+    return model.name.replace("{seed}", str(seed))
+
+
 @dataclass(frozen=True)
 class TinyModelConfig:
     """A GPT-2 trained from scratch on the task's own word-level vocabulary (supervised training only)."""
@@ -124,7 +129,7 @@ class EvaluateConfig:
 
     prompts: Annotated[int, Range(1, None)] = 64
     samples: Annotated[int, Range(1, None)] = 16
-    ks: list[int] = field(default_factory=lambda: [1, 4, 16])
+    ks: list[Annotated[int, Range(1, None)]] = field(default_factory=lambda: [1, 4, 16])
     every: Annotated[int, Range(1, None)] | None = None
     curve_prompts: Annotated[int, Range(1, None)] = 32
     curve_samples: Annotated[int, Range(1, None)] = 16

@@ -8,7 +8,7 @@ from polypath.core.environment import free_memory
 from polypath.core.errors import UserError
 from polypath.engines.aliases import on_disk
 from polypath.engines.memory import estimate_memory, num_parameters_of
-from polypath.train.config import ModelConfig, Recipe
+from polypath.train.config import ModelConfig, Recipe, seeded_name
 
 RUNTIME = 2**29  # bytes of the interpreter with torch, before any weight
 PROMPT_TOKENS = 256  # assumed per prompt; how long prompts are is known only to the tokenizer
@@ -19,7 +19,7 @@ def memory_needed(recipe: Recipe) -> int | None:
     loop = recipe.train or recipe.sft
     if loop is None or not isinstance(recipe.model, ModelConfig):
         return None
-    path = on_disk(recipe.model.name.format(seed=recipe.seed))
+    path = on_disk(seeded_name(recipe.model, recipe.seed))
     if path is None or not any(path.glob("*.safetensors")):
         return None
     config = json.loads((path / "config.json").read_text(encoding="utf-8"))

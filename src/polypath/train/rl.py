@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from polypath.core.errors import UserError
+from polypath.core.errors import UserError, did_you_mean
 from polypath.core.record import Batch, Rollout
 from polypath.core.rundir import RunDir
 from polypath.core.store import RolloutWriter
@@ -60,10 +60,13 @@ def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch
     `evaluate(step)` measures the policy and returns metrics for the curves; `watch(step, metrics)` sees every step.
     """
     config, seen = session.config, session.run.read_metrics()
+    if stops(session, seen):  # it had stopped before it was started again
+        return session.start
     every = session.recipe.evaluate.every if session.recipe.evaluate else None
     for step in range(session.start, config.steps):
         if every and step % every == 0 and session.processes.is_main:
-            session.run.append_metrics({"step": step, **evaluate(step)})
+            seen.append({"step": step, **evaluate(step)})
+            session.run.append_metrics(seen[-1])
         began = time.perf_counter()
         metrics = train_step(session, step)
         metrics["length_drift"] = length_drift([row["length"] for row in seen if "length" in row], metrics["length"])
@@ -72,7 +75,7 @@ def run_rl(session: Session, *, evaluate: Callable[[int], dict[str, Any]], watch
             session.run.append_metrics(metrics)
         watch(step, {**metrics, "seconds": time.perf_counter() - began})
         done = step + 1
-        stop = config.early_stop is not None and should_stop(seen, config.early_stop)
+        stop = stops(session, seen)
         if session.processes.is_main and (done % config.save_every == 0 or done == config.steps or stop):
             save_checkpoint(session.run.checkpoints, done, session.policy, session.learner, session.memory)
         session.processes.wait()
@@ -187,12 +190,24 @@ def check_failures(failed: float, total: int, tolerance: float, first: str) -> N
         )
 
 
+def stops(session: Session, metrics: list[dict[str, Any]]) -> bool:
+    """Whether the run stops early. The main process decides: only it has the evaluations."""
+    rule = session.config.early_stop
+    return rule is not None and session.processes.agree(session.processes.is_main and should_stop(metrics, rule))
+
+
 def should_stop(metrics: list[dict[str, Any]], rule: EarlyStop) -> bool:
     """Whether the last `patience` values of the metric all stayed below the best earlier one plus `min_delta`.
 
-    A function of the metrics alone, so a resumed run stops where the uninterrupted one would.
+    A function of the metrics alone, so a resumed run stops where the uninterrupted one would. Undefined values do not
+    count. Raises UserError for a metric that no row has.
     """
-    values = [row[rule.metric] for row in metrics if rule.metric in row]
+    known = {name for row in metrics for name in row}
+    if metrics and rule.metric not in known:
+        what = f"there is no metric '{rule.metric}'"
+        raise UserError("train.early_stop.metric", what, did_you_mean(rule.metric, known))
+    found = [row[rule.metric] for row in metrics if rule.metric in row]
+    values = [value for value in found if value is not None and not math.isnan(value)]
     if len(values) <= rule.patience:
         return False
     return max(values[-rule.patience :]) < max(values[: -rule.patience]) + rule.min_delta

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from polypath.core.errors import ExitCode, UserError
+from polypath.core.errors import ExitCode, UserError, UserErrors
 from polypath.core.files import atomic_write
 from polypath.core.progress import Progress
 from polypath.core.recipe import dump
 from polypath.core.rundir import RunDir
-from polypath.train.run import load_recipe
+from polypath.train.config import Recipe
+from polypath.train.run import check_credit, load_recipe
 
 POLL_SECONDS = 0.5
 # glibc gives the large blocks of every training step back to the system and faults them in again; keep them instead.
@@ -47,6 +48,8 @@ def plan_study(
     unknown = sorted(set(arms or ()) - set(chosen))
     if unknown:
         raise UserError("--arms", f"the recipe has no arm '{unknown[0]}'", f"Choose from: {', '.join(chosen)}.")
+    check_arms(name, overrides, recipe)
+    recipe.task.bind()()  # its mistakes are told once, not by every run
     jobs = []
     for seed in seeds or recipe.seeds or [recipe.seed]:
         for arm, changes in chosen.items():
@@ -56,6 +59,19 @@ def plan_study(
             resolved = replace(load_recipe(name, given), arms={}, seeds=[])
             jobs.append(Job(arm, seed, dump(resolved), output / arm / f"seed-{seed}"))
     return jobs
+
+
+def check_arms(name: str, overrides: Sequence[str], recipe: Recipe) -> None:
+    """Resolve every arm. Raises UserErrors with the mistakes of all of them, each with its arm."""
+    errors = []
+    for arm, changes in recipe.arms.items():
+        try:
+            check_credit(load_recipe(name, [*overrides, *arm_overrides(changes)]))
+        except UserError as error:
+            found = error.errors if isinstance(error, UserErrors) else [error]
+            errors += [UserError(f"arm '{arm}' {e.where.removeprefix('-o ')}", e.what, e.fix) for e in found]
+    if errors:
+        raise UserErrors(errors)
 
 
 def arm_overrides(changes: Mapping[str, Any]) -> list[str]:
