@@ -55,7 +55,7 @@ def test_a_model_that_is_not_there(recipe: Path, tmp_path: Path) -> None:
 
 
 def test_a_control_that_is_no_arm(recipe: Path) -> None:
-    with pytest.raises(UserError, match="control: the recipe has no arm 'grop'. Did you mean grpo?"):
+    with pytest.raises(UserError, match=r"control: the recipe has no arm 'grop'\. Did you mean grpo\?"):
         load_recipe(str(recipe), ["arms={grpo: {}, rarity: {}}", "control=grop"])
 
 
@@ -135,7 +135,7 @@ def test_early_stop_is_a_function_of_the_metrics() -> None:
     assert not should_stop(flat[:2], rule)
     undefined = [{"reward": x} for x in (None, 0.1, float("nan"), 0.5, None, 0.55, 0.5)]
     assert should_stop(undefined, rule)
-    with pytest.raises(UserError, match="there is no metric 'rewrad'. Did you mean reward?"):
+    with pytest.raises(UserError, match="there is no metric 'rewrad'"):
         should_stop(flat, EarlyStop(metric="rewrad"))
 
 
