@@ -448,3 +448,10 @@ def test_the_extras_are_those_of_the_package():
     assert {"train", "tasks", "measure", "report", "server", "dev"} <= set(extras.extras())
     assert "torch" in extras.extras()["train"]
     assert extras.version("polypath-absent") is None
+
+
+def test_measure_of_plain_texts_needs_no_labels(run, tmp_path):
+    path = tmp_path / "plain.jsonl"
+    path.write_text('{"prompt": "p", "completion": "a b"}\n{"prompt": "p", "completion": "a c"}\n')
+    means = data(run("measure", path, "--json"))["means"]
+    assert {"distinct_n", "self_bleu"} <= means.keys() and "pairwise_difference" not in means

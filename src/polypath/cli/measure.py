@@ -49,13 +49,15 @@ def command(
     """Means over groups with 95 % intervals; pass@k and distinct solutions too where the rows say what is correct."""
     from polypath.core.importers import load_rows
     from polypath.diversity.measures.suite import rank_correlations
-    from polypath.evaluate.measure import DEFAULT_MEASURES, measure_difference, signature
+    from polypath.evaluate.measure import default_measures, measure_difference, signature
 
     embed, sketch = _embedder(embedder) if embedder else None, _sketcher(proxy) if proxy else None
-    chosen, columns = measure or DEFAULT_MEASURES, pairs("--column", column or ())
+    columns = pairs("--column", column or ())
     with results_only():
-        first = _summary(load_rows(file, columns), chosen, group_by, embed, sketch, equal_n)
-        second = _summary(load_rows(other, columns), chosen, group_by, embed, sketch, equal_n) if other else None
+        files = [load_rows(path, columns) for path in (file, other) if path is not None]
+        chosen = measure or default_measures([rollout for rows in files for rollout in rows])
+        summaries = [_summary(rows, chosen, group_by, embed, sketch, equal_n) for rows in files]
+        first, second = summaries[0], summaries[1] if other is not None else None
     if second is not None and other is not None:
         comparison = measure_difference(first, second, names=(str(file), str(other)))
         from polypath.cli.compare import show

@@ -111,6 +111,12 @@ def signature(text: str, *, embedder: str = "", proxy: str = "") -> str:
     return "|".join([spec.name, *knobs, *features, f"polypath {__version__}"])
 
 
+def default_measures(rollouts: Sequence[Rollout]) -> tuple[str, ...]:
+    """What any rows can be measured by; differences of labels where some row has one."""
+    labelled = any(rollout.canonical is not None or rollout.answer is not None for rollout in rollouts)
+    return DEFAULT_MEASURES if labelled else DEFAULT_MEASURES[:2]
+
+
 def measure_rollouts(
     rollouts: Sequence[Rollout],
     measures: Sequence[str] = DEFAULT_MEASURES,
