@@ -6,12 +6,12 @@ right. Run: OMP_NUM_THREADS=1 python benchmarks/diversity.py [--quick] [--only N
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Callable
 
 import numpy as np
+from peers import line, run
 
 
 def cpu(call: Callable[[], object], repeats: int) -> tuple[float, object]:
@@ -27,10 +27,6 @@ def cpu(call: Callable[[], object], repeats: int) -> tuple[float, object]:
 def rows_of(n: int, d: int, seed: int = 0, dtype: type = np.float32) -> np.ndarray:
     rows = np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
-
-
-def line(name: str, peer: str, theirs: float, ours: float, error: object, goal: str) -> None:
-    print(f"| {name} | {peer} | {theirs:.4g} | {ours:.4g} | **{theirs / ours:.3g}x** | {error} | {goal} |", flush=True)
 
 
 def leave_one_out(quick: bool) -> None:
@@ -156,18 +152,5 @@ def facility(quick: bool) -> None:
 PARTS = {"loo": leave_one_out, "dpp": dpp, "nearest": nearest, "facility": facility}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", choices=PARTS, action="append")
-    options = parser.parse_args()
-    print("| task | peer | peer, s | ours, s | ratio | agreement | aim |\n|---|---|---|---|---|---|---|")
-    for name in options.only or PARTS:
-        try:
-            PARTS[name](options.quick)
-        except ModuleNotFoundError as error:
-            print(f"| {name} | {error.name} (not installed) | - | - | - | - | - |")
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, PARTS)

@@ -6,7 +6,6 @@ Run: OMP_NUM_THREADS=1 python benchmarks/measures.py [--quick] [--only NAME]
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 import tracemalloc
@@ -14,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from peers import line, run
 
 from polypath.diversity import measures
 
@@ -28,12 +28,6 @@ def interleaved(peer: Callable[[], Any], ours: Callable[[], Any], rounds: int = 
             found[side] = call()
             best[side] = min(best[side], time.process_time() - began)
     return best[0], best[1], found[0], found[1]
-
-
-def line(task: str, peer: str, theirs: float, ours: float, agreement: str, aim: str) -> None:
-    print(
-        f"| {task} | {peer} | {theirs:.4g} | {ours:.4g} | **{theirs / ours:.3g}** | {agreement} | {aim} |", flush=True
-    )
 
 
 def rows_of(n: int, dtype: type = np.float32) -> np.ndarray:
@@ -140,18 +134,5 @@ def novel_sum(quick: bool) -> None:
 PARTS = {"vendi": vendi, "self_bleu": self_bleu, "rouge_l": rouge_l, "pairwise": pairwise, "novel_sum": novel_sum}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes: shows that the script runs")
-    parser.add_argument("--only", choices=PARTS, action="append")
-    options = parser.parse_args()
-    print("| task | peer | peer, s | ours, s | ratio | agreement | aim |\n|---|---|---|---|---|---|---|")
-    for name in options.only or PARTS:
-        try:
-            PARTS[name](options.quick)
-        except ModuleNotFoundError as error:
-            print(f"| {name} | {error.name} (not installed) | - | - | - | - | - |")
-
-
 if __name__ == "__main__":
-    main()
+    run(__doc__, PARTS)

@@ -455,3 +455,17 @@ def test_measure_of_plain_texts_needs_no_labels(run, tmp_path):
     path.write_text('{"prompt": "p", "completion": "a b"}\n{"prompt": "p", "completion": "a c"}\n')
     means = data(run("measure", path, "--json"))["means"]
     assert {"distinct_n", "self_bleu"} <= means.keys() and "pairwise_difference" not in means
+
+
+def test_measures_and_metrics_that_are_none(run, tmp_path):
+    path = tmp_path / "plain.jsonl"
+    path.write_text(
+        '{"prompt": "p", "completion": "a b", "correct": true}\n{"prompt": "p", "completion": "a", "correct": false}\n'
+    )
+    for order in ("0", "-1"):
+        result = run("measure", path, "-m", f"distinct_n:n={order}")
+        assert result.exit_code == 2 and f"none of order {order}" in result.stderr
+    other = tmp_path / "other.jsonl"
+    other.write_text(path.read_text())
+    result = run("compare", path, other, "-m", "pass@11")
+    assert result.exit_code == 2 and "Did you mean pass@1" in result.stderr

@@ -110,3 +110,17 @@ def test_files_that_cannot_be_selected_from(cli, tmp_path: Path) -> None:
     numbers.write_text('{"x": 1}\n')
     assert "Name one with --text" in cli(numbers).stderr
     assert cli(tmp_path / "missing.jsonl").exit_code == 2
+
+
+def test_a_parquet_file_that_is_none(cli, tmp_path: Path) -> None:
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    done = cli(tmp_path / "empty.parquet")
+    assert done.exit_code == 2 and "cannot be read as Parquet" in done.stderr
+
+
+def test_models_of_each_row_stand_in_the_row(cli, tmp_path: Path) -> None:
+    """Two models agree on the first row and not on the second."""
+    path = tmp_path / "models.jsonl"
+    rows = ([[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]])
+    path.write_text("".join(json.dumps({"probabilities": row}) + "\n" for row in rows))
+    assert json.loads(cli(path, "--k", 1, "--method", "disagreement", "--json").stdout)["row"] == [1]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
 from polypath.core.errors import UserError
 from polypath.diversity.selectors import coverage, lazy, scored, structured
@@ -186,7 +187,7 @@ def test_swaps_reach_the_target_shares() -> None:
 
 
 def test_scores_of_models_and_columns() -> None:
-    p = [[(0.9, 0.1), (0.5, 0.5), (0.2, 0.8)], [(0.8, 0.2), (0.5, 0.5), (0.9, 0.1)]]
+    p = [[(0.9, 0.1), (0.8, 0.2)], [(0.5, 0.5), (0.5, 0.5)], [(0.2, 0.8), (0.9, 0.1)]]
     found = scored.disagreement(p, k=3)
     assert found.indices == [2, 0, 1] and found.gains == pytest.approx([1.7, 1.1, 1.0])
     found = scored.disagreement(p, k=3, score="jensen_shannon")
@@ -201,7 +202,9 @@ def test_scores_of_models_and_columns() -> None:
     table = np.random.default_rng(0).normal(size=(50, 4)) * [1, 5, 1, 0]
     assert scored.infinite(table, k=4).indices[0] == 1
     rewards = np.array([[0.1, 0.9, 0.5], [0.2, 0.9, 0.5], [0.9, 0.9, 0.5]])
-    assert scored.crowd(rewards, ["a", "a", "b"], k=2, sizes=[[0, 1, 2]]).indices == [2, 0]
+    assert scored.crowd(rewards.T, ["a", "a", "b"], k=2, sizes=[[0, 1, 2]]).indices == [2, 0]
+    for a, b in (([0.0, 1, 2], [0.1, 0.2, 0.2]), ([0.0, 1, 2, 3], [3.0, 1, 1, 0])):  # ties take mean ranks
+        assert scored._spearman(np.array(a), np.array(b)) == pytest.approx(spearmanr(a, b).statistic)
 
 
 def test_several_kernels_become_one() -> None:

@@ -126,6 +126,10 @@ def compare(
     for name in {baseline, *(name for pair in pairs for name in pair)}:
         if name not in arms:
             raise UserError("compare", f"there is no arm named '{name}'", did_you_mean(name, arms))
+    known = {name for seeds in arms.values() for summary in seeds.values() for name in summary.table}
+    for metric in metrics or ():
+        if metric not in known:
+            raise UserError("compare -m", f"no arm has the metric '{metric}'", did_you_mean(metric, known))
     if metrics is None:
         metrics = _common_metrics(arms)
     differences: list[Difference] = []

@@ -69,10 +69,14 @@ class Parquet:
 
     def __init__(self, path: Path) -> None:
         try:
+            from pyarrow import ArrowInvalid
             from pyarrow.parquet import ParquetFile
         except ImportError:
             raise missing_extra(str(path), "pyarrow", "measure") from None
-        self.file = ParquetFile(path)
+        try:
+            self.file = ParquetFile(path)
+        except (OSError, ArrowInvalid) as error:
+            raise UserError(str(path), f"cannot be read as Parquet ({error})", "Is the path right?") from error
         self.columns = list(self.file.schema_arrow.names)
         self.folder = tempfile.TemporaryDirectory(prefix="polypath-select-")
 

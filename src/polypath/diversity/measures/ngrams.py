@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polypath.core.errors import UserError
 from polypath.diversity.features import tokens
 
 Ints = NDArray[np.int64]
@@ -52,5 +53,7 @@ def numbered_ngrams(documents: Sequence[Sequence[str]], largest: int) -> Iterato
 
 
 def text_ngrams(texts: Sequence[str], largest: int) -> Iterator[NGrams]:
-    """`numbered_ngrams` of the tokens of texts."""
+    """`numbered_ngrams` of the tokens of texts. Raises UserError for an order below 1."""
+    if largest < 1:
+        raise UserError("n-grams", f"there are none of order {largest}", "Use 1 or more.")
     return numbered_ngrams([tokens(text) for text in texts], largest)

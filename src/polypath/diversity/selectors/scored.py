@@ -60,26 +60,26 @@ def path_energy(graph: NDArray[np.float64]) -> NDArray[np.float64]:
 def disagreement(
     probabilities: ArrayLike, *, k: int, score: Literal["predictive", "jensen_shannon"] = "predictive"
 ) -> Selection:
-    """Items on which models disagree most: probabilities (models, items, classes).
+    """Items on which models disagree most: probabilities (items, models, classes).
 
     "predictive" is the sum over classes of the largest probability that any model gives (1 for full agreement);
     "jensen_shannon" the mean divergence of the models from their average, in nats.
 
-    >>> P = [[(0.9, 0.1), (0.5, 0.5), (0.2, 0.8)], [(0.8, 0.2), (0.5, 0.5), (0.9, 0.1)]]
+    >>> P = [[(0.9, 0.1), (0.8, 0.2)], [(0.5, 0.5), (0.5, 0.5)], [(0.2, 0.8), (0.9, 0.1)]]
     >>> [round(g, 6) for g in disagreement(P, k=3).gains]
     [1.7, 1.1, 1.0]
     """
     p = np.asarray(probabilities, dtype=float)
     if p.ndim != 3 or (p < 0).any() or not np.allclose(p.sum(axis=-1), 1, atol=1e-4):
         what = f"of shape {p.shape} are not probabilities over the last axis"
-        raise UserError("probabilities", what, "Give (models, items, classes), soft-maxed.")
-    k = check_k(k, p.shape[1], "disagreement")
+        raise UserError("probabilities", what, "Give (items, models, classes), soft-maxed.")
+    k = check_k(k, len(p), "disagreement")
     if score == "predictive":
-        value = p.max(axis=0).sum(axis=-1)
+        value = p.max(axis=1).sum(axis=-1)
     else:
-        mean = p.mean(axis=0, keepdims=True)
+        mean = p.mean(axis=1, keepdims=True)
         terms = np.where(p > 0, p * (np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(mean, 1e-300))), 0.0)
-        value = terms.sum(axis=-1).mean(axis=0)
+        value = terms.sum(axis=-1).mean(axis=1)
     picks = [int(i) for i in np.argsort(-value, kind="stable")[:k]]
     return Selection(picks, [float(value[i]) for i in picks])
 
@@ -95,18 +95,18 @@ def crowd(
 ) -> Selection:
     """The best of every cluster by z-scored difficulty, separability and stability of many models' rewards.
 
-    `rewards` (models, items); difficulty is -mean, separability the standard deviation, stability the mean over the
+    `rewards` (items, models); difficulty is -mean, separability the standard deviation, stability the mean over the
     families in `sizes` (models from small to large) of the rank correlation of size and reward. Undefined is 0.
     """
     table = check_rows(rewards, "rewards")
-    n = table.shape[1]
+    n = len(table)
     stability = np.zeros(n)
     for family in sizes:
-        part = table[list(family)]
+        part = table[:, list(family)]
         if len(family) > 1:
             order = np.arange(len(family), dtype=float)
-            stability += np.nan_to_num([_spearman(order, part[:, i]) for i in range(n)]) / len(sizes)
-    columns = [-table.mean(axis=0), table.std(axis=0), stability]
+            stability += np.nan_to_num([_spearman(order, part[i]) for i in range(n)]) / len(sizes)
+    columns = [-table.mean(axis=1), table.std(axis=1), stability]
     total = sum(w * _z(column) for w, column in zip(weights, columns, strict=True))
     return quota(labels, total, k=k)
 
@@ -117,8 +117,9 @@ def _z(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    ranks = [np.argsort(np.argsort(values, kind="stable"), kind="stable").astype(float) for values in (a, b)]
-    if np.ptp(b) == 0:
+    """Rank correlation with mean ranks for ties; NaN where one side is constant."""
+    ranks = [(values[:, None] > values).sum(1) + (values[:, None] == values).sum(1) / 2 for values in (a, b)]
+    if np.ptp(ranks[0]) == 0 or np.ptp(ranks[1]) == 0:
         return math.nan
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
