@@ -12,7 +12,7 @@ PIP := $(PY) -m pip install --disable-pip-version-check -c constraints.txt $(PIP
 THREADS := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE TOKENIZERS_PARALLELISM=false
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart demo test check lint format constraints index wheel clean
+.PHONY: help quickstart demo test fuzz check lint format constraints index wheel clean
 .DELETE_ON_ERROR:
 
 help: ## Print this list
@@ -30,6 +30,9 @@ demo: $(VENV)/.installed-run ## The same from recorded rollouts, in seconds
 
 test: $(VENV)/.installed-dev ## Run the test suite (what CI runs)
 	$(THREADS) $(PY) -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+fuzz: $(VENV)/.installed-dev ## The property tests on new draws (the suite repeats the same ones)
+	$(THREADS) $(PY) -m pytest -n $(JOBS) --hypothesis-profile=default $(PYTEST_ARGS) $$(grep -rlE '^@given' tests)
 
 lint: $(VENV)/.installed-dev ## Linters, formatter, types and layer contracts
 	$(VENV)/bin/ruff check .

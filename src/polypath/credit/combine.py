@@ -70,7 +70,8 @@ def synergy(column_advantages: Array, *, strength: float = 0.5) -> Array:
     """The sum s of the columns plus sign(s) * strength * the sum of their pairwise products.
 
     For two rewards a + b + sign(a + b) * strength * ab: where they agree they count more than their sum, where they
-    conflict less. Shapes: (..., G, M) -> (..., G).
+    conflict less. A sum that is zero up to rounding has no sign, so that rewards in perfect conflict give 0 in any
+    order of the rows. Shapes: (..., G, M) -> (..., G).
 
     >>> synergy([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [2.0, -1.0]]).tolist()
     [2.5, 0.0, -2.5, 0.0]
@@ -79,7 +80,9 @@ def synergy(column_advantages: Array, *, strength: float = 0.5) -> Array:
     xp = array_namespace(columns)
     total = xp.sum(columns, axis=-1)
     pairs = (total**2 - xp.sum(columns**2, axis=-1)) / 2.0
-    return total + strength * xp.sign(total) * pairs
+    rounding = 1e-9 * xp.sum(xp.abs(columns), axis=-1)
+    sign = xp.where(xp.abs(total) > rounding, xp.sign(total), xp.zeros_like(total))
+    return total + strength * sign * pairs
 
 
 @register("normalise", "guarded_z", returns="advantages", traits=CENTRED)
