@@ -94,9 +94,10 @@ def test_offline_names_the_fix(monkeypatch, tmp_path):
 def test_directories_and_hub_ids_pass_unchanged(tmp_path):
     assert resolve_model(str(tmp_path)) == tmp_path
     assert resolve_model("HuggingFaceTB/SmolLM2-135M") == "HuggingFaceTB/SmolLM2-135M"
+    assert resolve_model("gpt2") == "gpt2"
 
 
-@pytest.mark.parametrize("name", ["./no/such", "/no/such/model", "a/b/c", "with blanks", "", "~/nothing"])
+@pytest.mark.parametrize("name", ["./no/such", "/no/such/model", "a/b/c", "with blanks", "", "~/nothing", "smolm2"])
 def test_what_is_neither_is_the_users_error(name):
     with pytest.raises(UserError, match="no such directory"):
         resolve_model(name)

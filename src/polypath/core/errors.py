@@ -54,10 +54,15 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     'Choose from: eps, scale.'
     """
     choices = sorted(choices)
-    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    near = nearest(word, choices)
     if near:
-        return f"Did you mean {near[0]}?"
+        return f"Did you mean {near}?"
     return f"Choose from: {', '.join(choices)}." if choices else ""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """The choice that `word` probably misspells, or None."""
+    return next(iter(difflib.get_close_matches(word, sorted(choices), n=1, cutoff=0.6)), None)
 
 
 def missing_extra(where: str, module: str, extra: str) -> UserError:

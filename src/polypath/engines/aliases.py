@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
 
-from polypath.core.errors import UserError, did_you_mean
+from polypath.core.errors import UserError, did_you_mean, nearest
 
 HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 MANIFEST = "polypath_source.json"  # written last into a cached model: where it came from and what it holds
@@ -68,8 +68,11 @@ def resolve_model(name: str) -> Path | str:
     if name in ALIASES:
         return _cached(name, ALIASES[name])
     looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
-    if looks_local or not HUB_ID.fullmatch(name):
-        raise UserError(f"model '{name}'", "there is no such directory", did_you_mean(name, [*ALIASES, *shipped]))
+    known = [*ALIASES, *shipped]
+    # A hub id without its owner is rare, and asking the hub for a slip of the pen takes a minute.
+    slip = "/" not in name and nearest(name, known) is not None
+    if looks_local or slip or not HUB_ID.fullmatch(name):
+        raise UserError(f"model '{name}'", "there is no such directory", did_you_mean(name, known))
     return name
 
 
