@@ -87,8 +87,10 @@ def test_the_command_prints_the_baseline_beside_the_model(tmp_path):
     done = CliRunner().invoke(app, [*given, "--json"])
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["model"]["n"] == found["baseline"]["n"] == 12
-    assert found["baseline"]["accuracy"] == 1 and found["at_chance"] is True  # words tell these apart, the model not
+    assert found["model"]["accuracy"]["n"] == found["baseline"]["brier"]["n"] == 12
+    assert (
+        found["baseline"]["accuracy"]["value"] == 1 and found["at_chance"] is True
+    )  # words tell these apart, the model not
     shown = CliRunner().invoke(app, given)
     assert "TF-IDF" in shown.stdout and "at chance" in shown.stderr
     path.write_text("{}")

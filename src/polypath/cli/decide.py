@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from polypath.decide.types import Question
 
 EXAMPLE = 'polypath decide ask state.json --choice "bug,feature,question"'
-PROBED = 50  # items on which flips are counted
 ASKED = "For example: --choice bug,feature,question"
 app = typer.Typer(
     name="decide",
@@ -73,34 +72,26 @@ def ask(
 
 @app.command("eval", epilog="Example: polypath decide eval labelled.jsonl")
 def evaluate(
-    file: Annotated[str, typer.Argument(help="JSON lines: System One requests with labels {question: label}.")],
+    files: Annotated[list[str], typer.Argument(help="JSON lines with labels; two files with answers are compared.")],
     model: Annotated[str, typer.Option(help="An alias, a directory or a hub id.")] = "smollm2",
     readout: Annotated[str, typer.Option(help="label_tree, letter or yes_no.")] = "label_tree",
     length: Annotated[str, typer.Option(help="A label's score: sum or mean of its log-probabilities.")] = "sum",
-    seed: Annotated[int, typer.Option(help="Of the baseline's folds and the noise floor.")] = 0,
+    save: Annotated[str, typer.Option(help="Write the items with the model's answers, to compare later.")] = "",
+    seed: Annotated[int, typer.Option(help="Of intervals, the baseline's folds and the noise floor.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Accuracy, calibration and selective risk of a readout, beside a TF-IDF baseline on the same items."""
-    from polypath.decide.probe import probe_readout, read_items
+    """Accuracy, calibration and selective risk with intervals, beside a TF-IDF baseline on the same items.
 
-    items = read_items(file)
-    from polypath.core.environment import prepare_threads
+    FILES are System One requests with labels {question: label}. Lines that hold answers need no model.
+    """
+    from polypath.cli import decide_eval
 
-    prepare_threads(None, None)
-    from polypath.decide.evaluation import compare_with_baseline
-    from polypath.engines.transformers import TransformersPolicy
-
-    with results_only():
-        policy = TransformersPolicy.load(model)
-    found = compare_with_baseline(policy, items, readout=readout, length=length, seed=seed)
-    (probe,) = probe_readout(policy, items[:PROBED], readouts=[readout], length=length)
-    if as_json:
-        emit({**found, "at_chance": probe.at_chance, "flips": probe.flips})
+    if len(files) > 2:
+        raise UserError("decide eval", f"{len(files)} files", "Give one, or two with answers to compare.")
+    if len(files) == 2:
+        decide_eval.compare_files(files[0], files[1], seed=seed, as_json=as_json)
         return
-    ours, words = found["model"], found["baseline"]
-    print(table(("figure", readout, "TF-IDF"), [(name, ours[name], words[name]) for name in ours]))
-    say(f"{probe.verdict()} (on the first {probe.n} items)")
-    say("TF-IDF learnt from the other items, in folds; the readout saw no label.")
+    decide_eval.evaluate_file(files[0], model, readout, length, save=save, seed=seed, as_json=as_json)
 
 
 def rows(answers: dict[str, Answer]) -> list[tuple[str, str, float]]:

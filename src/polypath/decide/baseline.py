@@ -42,18 +42,26 @@ def words(text: str) -> list[str]:
 
 
 def baseline_probabilities(
-    states: Sequence[str], labels: Sequence[int], *, classes: int, folds: int = 5, seed: int = 0
+    states: Sequence[str],
+    labels: Sequence[int],
+    *,
+    classes: int,
+    groups: Sequence[str] | None = None,
+    folds: int = 5,
+    seed: int = 0,
 ) -> np.ndarray:
     """Out-of-fold probabilities (n, K): each item is answered by a head that has not seen it.
 
-    Equal states share a fold. Raises UserError for fewer items than two folds hold.
+    Equal states share a fold, or those of one group where `groups` are given. Raises UserError for fewer items than
+    two folds hold.
     """
-    distinct = sorted(set(states))
+    units = states if groups is None else groups
+    distinct = sorted(set(units))
     if len(distinct) < 2:
         raise UserError("baseline", f"{len(distinct)} different states", "Give at least two.")
     rng(seed, "baseline").shuffle(distinct)
-    fold = {state: i % min(folds, len(distinct)) for i, state in enumerate(distinct)}
-    own = np.array([fold[state] for state in states])
+    fold = {unit: i % min(folds, len(distinct)) for i, unit in enumerate(distinct)}
+    own = np.array([fold[unit] for unit in units])
     y = np.asarray(labels)
     out = np.full((len(states), classes), np.nan)
     for k in range(max(own) + 1):

@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Item:
-    """A question about a state, and the index of its correct option."""
+    """A question about a state, and the index of its correct option; `group` names its contrast group, if it has one.
+
+    The members of a contrast group differ in a detail that may turn the answer.
+    """
 
     state: str
     question: Question
     correct: int
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ def chance_level(items: Sequence[Item]) -> float:
 def read_items(path: str | Path) -> list[Item]:
     """Items from JSON lines: System One requests with `labels` {question: correct label}, true or false for noul.
 
+    A line may name its contrast group in `group_id`, which each of its questions then has apart.
+
     Raises UserError that names file and line.
     """
     try:
@@ -106,13 +112,14 @@ def read_items(path: str | Path) -> list[Item]:
     items: list[Item] = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            items += _items_of(line, f"{path}:{number}")
+            items += items_of(line, f"{path}:{number}").values()
     if not items:
         raise UserError(str(path), "holds no labelled items", "Add labels: {question: label} to its lines.")
     return items
 
 
-def _items_of(line: str, where: str) -> list[Item]:
+def items_of(line: str | bytes, where: str) -> dict[str, Item]:
+    """The labelled items of one line, by question. Raises UserError."""
     try:
         body = json.loads(line)
         state, questions = parse_system_one(body)
@@ -123,7 +130,17 @@ def _items_of(line: str, where: str) -> list[Item]:
     labels = body.get("labels")
     if not isinstance(labels, dict):
         raise UserError(where, "has no object 'labels'", "Add labels: {question: label}.")
-    return [Item(state, *_labelled(questions, key, label, f"{where} labels.{key}")) for key, label in labels.items()]
+    group = body.get("group_id", "")
+    if not isinstance(group, str | int) or isinstance(group, bool):
+        raise UserError(f"{where} group_id", f"is a {type(group).__name__}", "Give a text or a number.")
+    return {
+        key: Item(
+            state,
+            *_labelled(questions, key, label, f"{where} labels.{key}"),
+            "" if group == "" else f"{group}/{key}",
+        )
+        for key, label in labels.items()
+    }
 
 
 def _labelled(questions: dict[str, Question], key: str, label: Any, where: str) -> tuple[Question, int]:
