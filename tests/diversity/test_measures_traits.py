@@ -26,6 +26,7 @@ def arguments(data):
     rows = rng.normal(size=(NUMBER, 3))
     made = {
         "texts": ["\n\n".join(rng.choice(WORDS, size=45)) for _ in range(NUMBER)],
+        "prompts": ["\n\n".join(rng.choice(WORDS, size=9)) for _ in range(NUMBER)],
         "labels": list("aabcbc"),
         "approaches": list("aabcbc"),
         "correct": [True] * NUMBER,

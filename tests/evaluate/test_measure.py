@@ -11,7 +11,9 @@ from polypath.core.errors import UserError, UserErrors
 from polypath.core.record import Rollout
 from polypath.core.store import RolloutWriter
 from polypath.diversity import measures as m
-from polypath.evaluate.measure import Spec, group, measure_difference, measure_file, measure_rollouts, signature
+from polypath.evaluate.measure import group, measure_difference, measure_file, measure_rollouts
+from polypath.evaluate.measure_sources import Sources
+from polypath.evaluate.measure_spec import Spec, signature
 
 
 def rows(prompt_id, texts, forms=None, **fields):
@@ -48,7 +50,9 @@ def test_groups_and_columns_of_others():
 def test_embeddings_from_a_column_or_a_callable():
     data = rows("p", ["a", "b"], extra={"embedding": [1.0, 0.0]})
     assert measure_rollouts(data, ["vendi"])["vendi"] == pytest.approx([1.0])
-    assert measure_rollouts(data, ["vendi"], embed=lambda texts: np.eye(len(texts)))["vendi"] == pytest.approx([2.0])
+    assert measure_rollouts(data, ["vendi"], sources=Sources(embed=lambda texts: np.eye(len(texts))))[
+        "vendi"
+    ] == pytest.approx([2.0])
 
 
 def test_pass_at_k_needs_verdicts():
@@ -99,13 +103,15 @@ def test_similarity_and_steps_follow_from_texts_and_a_model():
     texts = ["Let a be.\n\nadd a", "eel\n\nover", "Let a be.\n\nadd a"]
     embeddings, steps = spell(texts), [spell(text.split("\n\n")) for text in texts]
     found = measure_rollouts(
-        rows("p", texts), ["internal_diversity", "reasoning_path_divergence", "pairwise_cosine"], embed=spell
+        rows("p", texts),
+        ["internal_diversity", "reasoning_path_divergence", "pairwise_cosine"],
+        sources=Sources(embed=spell),
     )
     assert found["internal_diversity"][0] == pytest.approx(m.pairwise_cosine(embeddings))
     assert found["reasoning_path_divergence"][0] == pytest.approx(m.reasoning_path_divergence(steps))
     with pytest.raises(UserErrors) as caught:
         measure_rollouts(rows("p", texts), ["internal_diversity", "gradient_vendi"])
-    assert "or choose an embedding model" in str(caught.value) and "or choose a proxy model" in str(caught.value)
+    assert "--embed minilm" in str(caught.value) and "--with proxy=smollm2" in str(caught.value)
 
 
 def test_gradients_come_from_a_proxy_that_sees_prompt_and_text():
@@ -113,7 +119,7 @@ def test_gradients_come_from_a_proxy_that_sees_prompt_and_text():
         return [[len(prompt), len(text)] for prompt, text in zip(prompts, texts, strict=True)]
 
     rollouts = [Rollout("p", "p", i, text, prompt="12345") for i, text in enumerate(["a", "abcdefgh"])]
-    found = measure_rollouts(rollouts, ["gradient_vendi"], gradients=proxy)
+    found = measure_rollouts(rollouts, ["gradient_vendi"], sources=Sources(gradients=proxy))
     assert found["gradient_vendi"][0] == pytest.approx(m.vendi([[5, 1], [5, 8]]))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from polypath.core.errors import UserError, missing_extra
 from polypath.core.files import to_json
 
 
@@ -20,6 +22,36 @@ def say(text: str) -> None:
 def emit(value: Mapping[str, Any]) -> None:
     """Print JSON data as one line of strict JSON on stdout: NaN is null."""
     print(to_json(value), flush=True)
+
+
+def write_table(out: Path, rows: Sequence[Mapping[str, Any]], result: Mapping[str, Any] | None = None) -> None:
+    """Rows as CSV or Parquet, or as JSON beside the whole result; what is undefined is empty or null.
+
+    Raises UserError when the file cannot be written.
+    """
+    named = list(dict.fromkeys(name for row in rows for name in row))
+    blank = [{name: None if _undefined(row.get(name)) else row[name] for name in named} for row in rows]
+    try:
+        if out.suffix.lower() == ".parquet":
+            try:
+                import pyarrow
+                import pyarrow.parquet
+            except ImportError:
+                raise missing_extra(str(out), "pyarrow", "measure") from None
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(blank), out)
+        elif out.suffix.lower() == ".csv":
+            with out.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, named)
+                writer.writeheader()
+                writer.writerows(blank)
+        else:
+            out.write_text(to_json({**(result or {}), "rows": blank}) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UserError(str(out), f"cannot be written ({error.strerror or error})", "Is the directory there?") from None
+
+
+def _undefined(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 @contextlib.contextmanager
@@ -54,7 +86,7 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _undefined(value):
         return "-"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 

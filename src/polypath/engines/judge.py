@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import http.client
 import json
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -17,8 +12,7 @@ from typing import Any
 
 from polypath.core.errors import UserError
 from polypath.core.files import JsonlWriter, numbered_rows
-
-LONGEST_WAIT = 30.0  # seconds between two tries, also where the server asks for more
+from polypath.engines.endpoint import Endpoint
 
 
 @dataclass
@@ -45,8 +39,7 @@ class Judge:
     _known: dict[str, str] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise UserError("judge.url", f"'{self.url}' is no address", "Write http://host:port/v1 or https://...")
+        self._endpoint = Endpoint(self.url, self.key, self.timeout, self.retries, self.pause)
         if self.cache is not None and Path(self.cache).exists():
             self._known = {row["key"]: row["answer"] for _, row, _ in numbered_rows(Path(self.cache))}
 
@@ -96,29 +89,7 @@ class Judge:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _send(self, body: dict[str, Any]) -> str:
-        wait, reason = self.pause, ""
-        for attempt in range(self.retries + 1):
-            if attempt:
-                time.sleep(min(wait, LONGEST_WAIT))
-            try:
-                return self._post(body)
-            except urllib.error.HTTPError as error:
-                reason = f"the endpoint answered {error.code}{_message(error)}"
-                if error.code not in (408, 425, 429) and error.code < 500:
-                    break
-                wait = max(2 * wait, _seconds(error.headers.get("Retry-After")))
-            except (OSError, http.client.HTTPException) as error:
-                reason = f"cannot be reached ({getattr(error, 'reason', error) or type(error).__name__})"
-                wait = 2 * wait
-        raise UserError(self.url, reason, "Check the address, the model's name and the key.")
-
-    def _post(self, body: dict[str, Any]) -> str:
-        headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {self.key}"} if self.key else {})
-        request = urllib.request.Request(
-            f"{self.url.rstrip('/')}/chat/completions", json.dumps(body).encode(), headers, method="POST"
-        )
-        with urllib.request.urlopen(request, timeout=self.timeout) as response:
-            raw = response.read()
+        raw = self._endpoint.post("chat/completions", body)
         try:
             content = json.loads(raw)["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError):
@@ -127,16 +98,3 @@ class Judge:
             what = f"answered what is not a chat completion: {raw[:80]!r}"
             raise UserError(self.url, what, "Is it the base of an OpenAI-compatible endpoint, such as .../v1?")
         return content
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    """What the server says about an error, shortened."""
-    text = error.read().decode("utf-8", "replace").strip()
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        text = str(json.loads(text)["error"]["message"])
-    return f" ({' '.join(text.split())[:120]})" if text else f" ({error.reason})"
-
-
-def _seconds(header: str | None) -> float:
-    """A Retry-After in seconds; 0 for none, and for the form that is a date."""
-    return float(header) if header is not None and header.strip().isdigit() else 0.0

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polypath import __version__
 from polypath.core import registry
-from polypath.core.binding import Binder
-from polypath.core.document import parse_node
 from polypath.core.errors import UserError, UserErrors, did_you_mean
 from polypath.core.importers import load_rows
-from polypath.core.recipe_types import parse_type
 from polypath.core.record import Rollout
 from polypath.core.registry import register
 from polypath.core.seeds import rng
-from polypath.diversity.features.signature import Signature
 from polypath.evaluate import passk
 from polypath.evaluate.compare import Comparison, compare
-from polypath.evaluate.measure_data import Embed, Group, Sketch, check_data, group_data
+from polypath.evaluate.measure_data import group_data, missing
+from polypath.evaluate.measure_length import words
+from polypath.evaluate.measure_sources import Rows, Sources
+from polypath.evaluate.measure_spec import Spec, parse_all
 from polypath.evaluate.summary import Summary, length
 
 DEFAULT_MEASURES = ("distinct_n", "self_bleu", "pairwise_difference")
+ALL = "all"  # in place of names: every measure whose inputs are there
 
 
 @register("measure", "pass_at_k", paper="arXiv:2107.03374", traits={"permutation_invariant"})
@@ -42,75 +40,6 @@ def distinct_at_k(labels: Sequence[Any], correct: Sequence[bool], *, k: int = 16
     return float(passk.distinct_at_k(len(labels), [right.count(label) for label in set(right)], k))
 
 
-@dataclass(frozen=True)
-class Spec:
-    """A measure with its knobs, written `name` or `name:knob=value,knob=value`."""
-
-    text: str
-    name: str
-    knobs: Mapping[str, Any]
-
-    @classmethod
-    def parse(cls, text: str) -> Spec:
-        """Raises UserError for an unknown measure, an unknown knob, or a value that the knob cannot have.
-
-        A measure with one leading knob may be written with its value, as in distinct_2, hill_0 or vendi_inf.
-
-        >>> Spec.parse("distinct_n:n=3").knobs, Spec.parse("distinct_2").knobs, Spec.parse("vendi_0.5").knobs
-        ({'n': 3}, {'n': 2}, {'q': 0.5})
-        """
-        name, _, tail = _spelt_out(text).partition(":")
-        entry = registry.entry("measure", name, where="-m")
-        binder, knobs = Binder(), {}
-        written = re.sub(r"(\w+)=", r"\1: ", re.sub(r"=(inf|nan)\b", r"=.\1", tail))  # as YAML writes them
-        for knob, node in parse_node(f"{{{written}}}", f"-m {text}").value.items():
-            if knob not in entry.knobs:
-                raise UserError(f"-m {text}", f"'{name}' has no knob '{knob}'", did_you_mean(knob, entry.knobs))
-            knobs[knob] = binder.bind(parse_type(entry.knobs[knob]["type"]), node, knob)
-        if binder.errors:
-            raise UserErrors(UserError(f"-m {text}", error.what, error.fix) for error in binder.errors)
-        return cls(text, name, knobs)
-
-    @property
-    def data(self) -> tuple[str, ...]:
-        """The names of what it measures."""
-        return registry.entry("measure", self.name).data
-
-    def __call__(self, data: Mapping[str, Any]) -> float:
-        """The measure of one group; `data` maps the vocabulary to the group's values."""
-        function = registry.get("measure", self.name)
-        return float(function(**{name: data[name] for name in self.data}, **self.knobs))
-
-
-def _spelt_out(text: str) -> str:
-    """`distinct_2` as `distinct_n:n=2`, `vendi_0.5` as `vendi:q=0.5`; anything else as it is."""
-    stem, _, value = text.partition(":")[0].rpartition("_")
-    if not stem or not re.fullmatch(r"\d+(\.\d+)?|inf", value) or ":" in text:
-        return text
-    known = {entry.name: entry for entry in registry.entries("measure")}
-    if text in known:
-        return text
-    for name in (f"{stem}_n", f"{stem}_at_k", stem):
-        if name in known and known[name].knobs:
-            return f"{name}:{next(iter(known[name].knobs))}={value}"
-    return text
-
-
-def signature(text: str, *, embedder: str = "", proxy: str = "") -> str:
-    """How a value was made, to be quoted beside it: measure, all knobs, features, version.
-
-    >>> signature("distinct_2").split("|")[:2], signature("chamfer", embedder="minilm").split("|")[:2]
-    (['distinct_n', 'n=2'], ['chamfer', 'embedding:minilm v1 #08b2266c'])
-    """
-    spec = Spec.parse(text)
-    schema = registry.entry("measure", spec.name).knobs
-    knobs = [f"{knob}={spec.knobs.get(knob, facts.get('default'))}" for knob, facts in schema.items()]
-    embedding, sketch = Signature(f"embedding:{embedder or 'column'}"), Signature(f"gradients:{proxy or 'column'}")
-    made = {"texts": Signature("tokens"), "embeddings": embedding, "similarity": embedding, "steps": embedding}
-    features = [str({**made, "gradients": sketch}[name]) for name in spec.data if name in made or name == "gradients"]
-    return "|".join([spec.name, *knobs, *features, f"polypath {__version__}"])
-
-
 def default_measures(rollouts: Sequence[Rollout]) -> tuple[str, ...]:
     """What any rows can be measured by; differences of labels where some row has one."""
     labelled = any(rollout.canonical is not None or rollout.answer is not None for rollout in rollouts)
@@ -122,31 +51,69 @@ def measure_rollouts(
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
     group_by: str = "prompt",
-    embed: Embed | None = None,
-    gradients: Sketch | None = None,
+    sources: Sources | None = None,
     equal_n: int | None = None,
+    seed: int = 0,
+    unmeasured: Callable[[UserError], None] | None = None,
 ) -> Summary:
-    """A table with one row per group and a column per measure, beside `samples`, `length`, `characters`, `reward`.
+    """A table with a row per group: a column per measure beside `samples`, `words`, `characters`, `length`, `reward`.
 
     `group_by` is "prompt", "group", "all", or a column of the rows ("step", "run", or one of another framework).
-    Most measures grow with the number of items: `equal_n` draws that many of each group, by its name alone, and leaves
-    out groups that have fewer. Measures of embeddings take them from the column `embedding`, or from `embed(texts)`;
-    what else they need is in `measure_data`. Raises UserError for what is unknown or missing, all at once.
+    Most measures grow with the number of items: `equal_n` draws that many of each group, by `seed` and its name alone,
+    and leaves out groups that have fewer. Inputs that the rows do not have come from `sources`; see `measure_inputs`.
+    A group where an input is undefined, such as one reward that is unknown, has the value NaN. Raises UserError for
+    what is unknown or missing, all at once; `unmeasured` takes those of missing inputs, and of groups that a measure
+    refuses, instead.
     """
     if not rollouts:
         raise UserError("measure", "there are no rollouts", "Give a file with at least one row.")
-    specs = _parse_all(measures)
+    sources = sources or Sources()
     groups = group(rollouts, group_by)
     if equal_n is not None:
-        groups = equal_groups(groups, equal_n)
-    needed = {spec.text: spec.data for spec in specs}
-    check_data(needed, rollouts, embed, gradients)
-    rows = []
-    for members in groups.values():
-        data = group_data(members, set().union(*needed.values()), embed, gradients)
-        rows.append({**_statistics(members), **{spec.text: spec(data) for spec in specs}})
-    columns = {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
-    return Summary(tuple(groups), columns)
+        groups = equal_groups(groups, equal_n, seed)
+    specs = available(parse_all(measures), Rows.of(rollouts, group_by), sources, unmeasured)
+    table: dict[str, list[float]] = {}
+    refused: set[str] = set()
+    for name, members in groups.items():
+        for column, value in _statistics(members).items():
+            table.setdefault(column, []).append(value)
+        cache: dict[str, Any] = {}
+        for spec in specs:
+            try:
+                value = spec(group_data(members, name, spec.data, sources, cache))
+            except UserError as error:
+                told = UserError(f"-m {spec.text}, {_named(group_by, name)}: {error.where}", error.what, error.fix)
+                if unmeasured is None:
+                    raise told from error
+                if spec.text not in refused:
+                    unmeasured(told)
+                refused.add(spec.text)
+                value = math.nan
+            table.setdefault(spec.text, []).append(value)
+    return Summary(tuple(groups), {name: np.array(values, dtype=float) for name, values in table.items()})
+
+
+def available(
+    specs: Sequence[Spec], rows: Rows, sources: Sources, unmeasured: Callable[[UserError], None] | None = None
+) -> list[Spec]:
+    """The measures whose inputs can be had. The others are told to `unmeasured`, or raised all at once."""
+    found, errors = [], []
+    for spec in specs:
+        error = missing(spec.data, rows, sources)
+        if error is None:
+            found.append(spec)
+        else:
+            errors.append(UserError(f"-m {spec.text}", error.what, error.fix))
+    for error in errors if unmeasured is not None else ():
+        unmeasured(error)  # type: ignore[misc]
+    if errors and unmeasured is None:
+        raise errors[0] if len(errors) == 1 else UserErrors(errors)
+    return found
+
+
+def every_measure() -> list[str]:
+    """The names of all measures."""
+    return [entry.name for entry in registry.entries("measure")]
 
 
 def measure_file(
@@ -154,10 +121,10 @@ def measure_file(
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
     group_by: str = "prompt",
-    embed: Embed | None = None,
+    sources: Sources | None = None,
 ) -> Summary:
     """`measure_rollouts` of any file that the importers read."""
-    return measure_rollouts(load_rows(Path(path)), measures, group_by=group_by, embed=embed)
+    return measure_rollouts(load_rows(Path(path)), measures, group_by=group_by, sources=sources)
 
 
 def measure_difference(a: Summary, b: Summary, *, names: tuple[str, str] = ("a", "b"), seed: int = 0) -> Comparison:
@@ -180,10 +147,10 @@ def group(rollouts: Sequence[Rollout], by: str) -> dict[str, list[Rollout]]:
     return groups
 
 
-def equal_groups(groups: Mapping[str, list[Rollout]], n: int) -> dict[str, list[Rollout]]:
+def equal_groups(groups: Mapping[str, list[Rollout]], n: int, seed: int = 0) -> dict[str, list[Rollout]]:
     """`n` rollouts of every group that has as many. Raises UserError when no group has."""
     kept = {
-        name: [members[i] for i in sorted(rng(0, "equal_n", name).sample(range(len(members)), n))]
+        name: [members[i] for i in sorted(rng(seed, "equal_n", name).sample(range(len(members)), n))]
         for name, members in groups.items()
         if len(members) >= n
     }
@@ -193,23 +160,16 @@ def equal_groups(groups: Mapping[str, list[Rollout]], n: int) -> dict[str, list[
     return kept
 
 
-def _parse_all(measures: Sequence[str]) -> list[Spec]:
-    specs, errors = [], []
-    for text in measures:
-        try:
-            specs.append(Spec.parse(text))
-        except UserError as error:
-            errors.append(error)
-    if errors:
-        raise errors[0] if len(errors) == 1 else UserErrors(errors)
-    return specs
+def _named(group_by: str, name: str) -> str:
+    return "all rows" if group_by == "all" else f"{group_by} {name}"
 
 
-def _statistics(members: Group) -> dict[str, float]:
-    """What every diversity value must be read beside: how many, how long, how good."""
+def _statistics(members: Sequence[Rollout]) -> dict[str, float]:
+    """How many, how long and how good: what every diversity is to be read beside."""
     return {
         "samples": float(len(members)),
-        "length": float(np.mean([length(rollout) for rollout in members])),
+        "words": float(np.mean([words(rollout.text) for rollout in members])),
         "characters": float(np.mean([len(rollout.text) for rollout in members])),
+        "length": float(np.mean([length(rollout) for rollout in members])),
         "reward": float(np.mean([rollout.reward for rollout in members])),
     }

@@ -1,90 +1,68 @@
-"""The data that measures name, from the rows of a file: columns, and what follows from texts and a model."""
+"""The data that measures name, from the rows of a file: columns, and what follows from texts, models, other files."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-
-from polypath.core.errors import UserError, UserErrors
-from polypath.core.record import Rollout
-from polypath.diversity.features.steps import reasoning_steps
-from polypath.diversity.kernels.vector import cosine_kernel
-
-Group = Sequence[Rollout]
-Embed = Callable[[Sequence[str]], Any]  # texts -> (n, d)
-Sketch = Callable[[Sequence[str], Sequence[str]], Any]  # prompts, texts -> (n, d)
-WHOLE = ("reference", "known")  # one value for the whole group
-FIXES = {
-    "correct": "Add a boolean column 'correct', or map one to it.",
-    "labels": "Add a column 'canonical' or 'answer', or map one to it.",
-    "embeddings": "Add a column 'embedding', or choose an embedding model.",
-    "similarity": "Add a column 'similarity' or 'embedding', or choose an embedding model.",
-    "steps": "Add a column 'steps' of embedded steps, or choose an embedding model.",
-    "gradients": "Add a column 'gradients', or choose a proxy model.",
-    "rewards": "Add a column 'rewards', or map one to it.",
-}
+from polypath.core.errors import UserError
+from polypath.evaluate.measure_inputs import INPUTS
+from polypath.evaluate.measure_sources import MATRICES, Group, Rows, Sources, matrix, parsed
 
 
-def check_data(
-    needed: Mapping[str, Collection[str]], rollouts: Group, embed: Embed | None, gradients: Sketch | None
-) -> None:
-    """Every measure must find its data; `needed` names it by measure. Raises UserErrors with how to give it."""
-    columns = {name for name in rollouts[0].extra if all(name in rollout.extra for rollout in rollouts)}
-    embedded = embed is not None or "embedding" in columns
-    has = {
-        "texts": True,
-        "rewards": any(not math.isnan(r.reward) for r in rollouts),
-        "correct": all(r.correct is not None for r in rollouts),
-        "labels": any(r.canonical is not None or r.answer is not None for r in rollouts),
-        "embeddings": embedded,
-        "similarity": embedded or "similarity" in columns,
-        "steps": embed is not None or "steps" in columns,
-        "gradients": gradients is not None or "gradients" in columns,
-    }
-    errors = [
-        UserError(
-            f"-m {measure}",
-            f"needs {name}, which the rows do not have",
-            FIXES.get(name, f"Add a column '{name}' to the rows."),
-        )
-        for measure, names in needed.items()
-        for name in names
-        if not has.get(name, name in columns)
-    ]
-    if errors:
-        raise errors[0] if len(errors) == 1 else UserErrors(errors)
+def missing(names: Collection[str], rows: Rows, sources: Sources) -> UserError | None:
+    """The first of the inputs of a measure that cannot be had, as an error without a place."""
+    for name in names:
+        wanted = _wanted(name, names)
+        known = INPUTS.get(wanted)
+        if name in rows.columns or (known is not None and known.there(rows, sources)):
+            continue
+        fix = known.fix if known else f"Add a column '{name}' to the rows."
+        return UserError("", f"needs {name}, which the rows do not have", fix)
+    return None
 
 
-def group_data(
-    members: Group, needed: Collection[str], embed: Embed | None = None, gradients: Sketch | None = None
-) -> dict[str, Any]:
-    """What is `needed` of one group, by name.
+def group_data(members: Group, group: str, names: Collection[str], sources: Sources, cache: dict[str, Any]) -> Any:
+    """The inputs `names` of one measure for one group, or None where one of them is undefined there.
 
-    A column of that name comes first. Without one, `similarity` is the cosine of the embeddings, `steps` are the
-    embedded reasoning steps of each text, and `gradients` are made by the proxy.
+    A column of the name comes first; `cache` holds what other measures of this group have asked for.
     """
-    texts = [rollout.text for rollout in members]
-    data: dict[str, Any] = {
-        "texts": texts,
-        "rewards": [rollout.reward for rollout in members],
-        "correct": [bool(rollout.correct) for rollout in members],
-        "labels": [rollout.canonical if rollout.canonical is not None else rollout.answer for rollout in members],
-    }
-    for name in set(members[0].extra) - set(data):
-        if all(name in rollout.extra for rollout in members):
-            data[name] = [rollout.extra[name] for rollout in members]
-    for name in WHOLE:
-        if name in data:
-            data[name] = set(data[name][0]) if name == "known" else data[name][0]
-    if "embeddings" in needed or ("similarity" in needed and "similarity" not in data):
-        data["embeddings"] = np.asarray(embed(texts) if embed else [r.extra["embedding"] for r in members])
-    if "similarity" in needed and "similarity" not in data:
-        data["similarity"] = cosine_kernel(data["embeddings"]).matrix()
-    if "steps" in needed and "steps" not in data and embed is not None:
-        data["steps"] = [np.asarray(embed(reasoning_steps(text))) for text in texts]
-    if "gradients" in needed and "gradients" not in data and gradients is not None:
-        data["gradients"] = np.asarray(gradients([rollout.prompt for rollout in members], texts))
+    data = {}
+    for name in names:
+        wanted = _wanted(name, names)
+        if wanted not in cache:
+            cache[wanted] = _value(name, wanted, members, group, sources)
+        if cache[wanted] is None:
+            return None
+        data[name] = cache[wanted]
     return data
+
+
+def from_text(names: Collection[str], rows: Rows) -> bool:
+    """Whether a measure of these inputs sees how long the texts are."""
+    embedded = "embedding" in rows.columns
+    sees = {"texts", "steps", "features"} | (set() if embedded else {"embeddings", "similarity"}) | {"gradients"}
+    return any(name in sees and name not in rows.columns for name in names)
+
+
+def reference_by_group(reference: Mapping[str, Group], groups: Collection[str]) -> dict[str, Group]:
+    """The reference rows of the groups that both have; where there is no such group, all of them, under ""."""
+    shared = {name: rows for name, rows in reference.items() if name in groups}
+    return shared or {"": [rollout for rows in reference.values() for rollout in rows]}
+
+
+def _wanted(name: str, names: Collection[str]) -> str:
+    """References and known items are of the kind of what they are compared with."""
+    if name == "reference" and "gradients" in names:
+        return "reference gradients"
+    return "known features" if name == "known" and "features" in names else name
+
+
+def _value(name: str, wanted: str, members: Group, group: str, sources: Sources) -> Any:
+    given = {name: [r.extra[name] for r in members]} if all(name in r.extra for r in members) else {}
+    if name in given and name not in ("texts", "labels", "correct", "rewards"):
+        column = given[name]
+        if name in ("reference", "known"):  # one value for the whole group
+            return set(column[0]) if name == "known" else matrix(column[0], name)
+        return matrix(column, name) if name in MATRICES else [parsed(value) for value in column]
+    return INPUTS[wanted].make(members, group, sources)

@@ -21,6 +21,15 @@ def tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
+def token_ends(text: str) -> list[int]:
+    """Where each token of a text ends: the text up to the k-th has k tokens.
+
+    >>> token_ends("It's 3")
+    [4, 6]
+    """
+    return [match.end() for match in _TOKEN.finditer(text)]
+
+
 def ngrams(words: Sequence[str], orders: Iterable[int]) -> set[tuple[str, ...]]:
     """The set of n-grams of all given orders; a text shorter than n has none of that order.
 

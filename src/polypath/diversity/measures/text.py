@@ -41,18 +41,18 @@ def ngram_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
 
 
 @register("measure", "prompt_diversity", paper="[1.93]", traits={INVARIANT, MORE})
-def prompt_diversity(texts: Sequence[str], *, largest: int = 4) -> float:
-    """Sum over n = 1..largest of log(1 + distinct n-grams of all texts), meant for a set of prompts.
+def prompt_diversity(prompts: Sequence[str], *, largest: int = 4) -> float:
+    """Sum over n = 1..largest of log(1 + distinct n-grams of all the prompts).
 
     Reconstructed: known is that the published score is made of n-grams and grows linearly with the final reward of
-    training. It grows with the number of prompts, slowly. NaN for no texts.
+    training. It grows with the number of prompts, slowly. NaN for no prompts.
 
     >>> round(prompt_diversity(["a b", "a c"], largest=2), 6)  # 3 words, 2 pairs: log 4 + log 3
     2.484907
     """
-    if not len(texts):
+    if not len(prompts):
         return math.nan
-    return sum(math.log1p(grams.distinct) for grams in text_ngrams(texts, largest))
+    return sum(math.log1p(grams.distinct) for grams in text_ngrams(prompts, largest))
 
 
 @register("measure", "ngram_vendi", paper="arXiv:2210.02410 [1.86]", traits={INVARIANT, MORE})
