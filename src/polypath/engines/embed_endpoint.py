@@ -77,7 +77,7 @@ class EndpointEmbedder:
             items = sorted(json.loads(raw)["data"], key=lambda item: item["index"])
             rows = np.array([item["embedding"] for item in items], dtype=np.float32)
         except (ValueError, KeyError, TypeError):
-            rows = np.zeros(0)
+            rows = np.zeros(0, dtype=np.float32)
         if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
             what = f"answered what is not one vector for each of {len(texts)} texts: {raw[:80]!r}"
             raise UserError(self.url, what, "Is it the base of an OpenAI-compatible endpoint, such as .../v1?")
