@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "polypath"
 FILES = sorted(SOURCE.rglob("*.py"))
 MAX_FILE, MAX_FUNCTION, MAX_DEPTH, MAX_METHOD_FILE = 300, 60, 2, 30
-# The program's error boundary, and those to code of other people: verifiers, scorers, generated programs.
+# The program's error boundary, and those to code of other people: verifiers, scorers, generated programs, simulators.
 BROAD_EXCEPT = {"cli/main.py"} | {
-    f"tasks/{name}.py" for name in ("verify", "verifiers", "reasoning_gym", "sandbox_child")
+    f"tasks/{name}.py" for name in ("verify", "verifiers", "reasoning_gym", "sandbox_child", "environments/child")
 }
 DISPATCH = {"core/registry.py"}  # the only place that may branch on a registered name
 SEEDED = {"Random", "default_rng", "Generator", "Philox", "PCG64", "SeedSequence"}

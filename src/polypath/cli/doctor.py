@@ -20,6 +20,7 @@ from polypath.cli.output import emit, table
 from polypath.core.registry import entries
 from polypath.engines.aliases import ALIASES, SHIPPED, cache_dir, on_disk
 from polypath.engines.memory import SMALL_MODEL, choose_threads
+from polypath.tasks.environments.needs import survey
 
 EXAMPLE = "polypath doctor"
 PACKAGES = ("torch", "transformers", "trl", "accelerate", "peft", "numpy", "scipy", "pyarrow", "typer")
@@ -65,11 +66,16 @@ def examine(deep: bool = False) -> dict[str, Any]:
         "compute": compute(deep),
         "versions": {name: version(name) for name in PACKAGES},
         "extras": installed_extras(),
+        "environments": survey(),
         "problems": problems(),
         "models": {name: "ready" if on_disk(name) else "fetched on first use" for name in (*ALIASES, *shipped())},
         "cache": str(cache_dir()),
         "functions": len(entries()),
     }
+
+
+def _environments(found: dict[str, dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(name, "yes" if e["installed"] else "no", "; ".join(e["run"])) for name, e in found.items()]
 
 
 def installed_extras() -> dict[str, dict[str, Any]]:
@@ -141,6 +147,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         for name, extra in facts["extras"].items()
     ]
     lines += ["", table(("extra", "installed", "to install it"), rows)]
+    lines += ["", table(("environment", "playable", "to play it"), _environments(facts["environments"]))]
     lines += ["", *(f"problem: {p['package']}: {p['what']}. Run: {p['fix']}" for p in facts["problems"])]
     models = ", ".join(f"{name} ({state})" for name, state in facts["models"].items())
     return [*lines, f"models: {models}; cache: {facts['cache']}", f"{facts['functions']} named functions in the index"]

@@ -27,6 +27,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List methods, recipes, tasks, losses and every other named part."""
+    if kind not in catalogue.kinds() and kind.removesuffix("s") in catalogue.kinds():
+        kind = kind.removesuffix("s")  # `polypath list environments` reads better
     word = text.casefold()
     items = [
         item

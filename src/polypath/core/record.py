@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 SCHEMA_VERSION = 1
-Status = Literal["complete", "truncated", "aborted", "pruned"]
+Status = Literal["complete", "truncated", "aborted", "pruned", "error"]
 
 
 @dataclass

@@ -7,6 +7,8 @@ from typing import Any
 
 from polypath.core.errors import UserError
 
+_MARK, _TEXT = "\u00a7answer\u00a7", "\u00a7text\u00a7"  # stand for an answer and for what follows it
+
 
 def encode_prompt(tokenizer: Any, prompt_text: str, chat: bool, system: str | None = None) -> list[int]:
     """Token ids of a prompt: as a user turn of the chat template, or as plain text.
@@ -24,6 +26,24 @@ def encode_prompt(tokenizer: Any, prompt_text: str, chat: bool, system: str | No
         turns.insert(0, {"role": "system", "content": system})
     text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])  # the template wrote the special tokens
+
+
+def encode_turn(tokenizer: Any, text: str, chat: bool, last: int) -> list[int]:
+    """Token ids of what comes between two answers of one conversation: the rest of the answer's turn, then `text`.
+
+    `last` is the last token of the answer; where that already ends the turn it is not written twice. Together with the
+    prompt and the answers these ids are what the template makes of the whole conversation, and what is scored.
+    """
+    if not chat:
+        end = tokenizer.eos_token_id
+        ended = [] if end is None or last == end else [end]
+        return [*ended, *tokenizer(text, add_special_tokens=False)["input_ids"]]
+    turns = [{"role": "user", "content": "A"}, {"role": "assistant", "content": _MARK}]
+    turns.append({"role": "user", "content": _TEXT})
+    whole = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    between = whole.rpartition(_MARK)[2].replace(_TEXT, text)
+    ids = list(tokenizer(between, add_special_tokens=False)["input_ids"])
+    return ids[1:] if ids and ids[0] == last else ids
 
 
 def decode(tokenizer: Any, ids: Sequence[int]) -> str:

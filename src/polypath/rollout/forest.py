@@ -47,6 +47,9 @@ class Node:
     finished: bool = False  # a stop token was drawn
     full: bool = False  # the answer is as long as it may be
     branched: bool = False  # a node of a tree, even where it has no level below
+    error: str = ""  # why the environment could not go on
+    steps: list[dict[str, Any]] = field(default_factory=list)  # turns of an episode: {state, action, ..., start}
+    snapshot: str | None = None  # of the environment, after the segment
     cut: str = ""  # the stop text that ended the segment
     keep: bool = True
     drop_reason: str | None = None

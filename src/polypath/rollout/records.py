@@ -42,7 +42,7 @@ def to_record(node: Node, tools: Tools, group_id: str, index: int) -> Rollout:
         prompt_ids=list(tools.prompt_ids(node.view)),
         ids=ids,
         logp_sampling=[round(value, 6) for value in logp],
-        status="complete" if node.finished else "truncated",
+        status="error" if node.error else "complete" if node.finished else "truncated",
         rewards={} if score is None else {"task": score.reward},
         correct=None if score is None else score.correct,
         answer=None if score is None else score.answer,
@@ -54,6 +54,7 @@ def to_record(node: Node, tools: Tools, group_id: str, index: int) -> Rollout:
         fork_pos=shared or None,
         forced_mask=forced if any(forced) else None,
         spans=spans(lineage),
+        env_snapshot=node.snapshot,
         keep=node.keep,
         drop_reason=node.drop_reason,
         tokens={"generated": tools.count_once(lineage)},
@@ -79,13 +80,30 @@ def extras(node: Node, lineage: Sequence[Node], tools: Tools) -> dict[str, objec
     `starts` has the first token of each of the last nodes on the path, those that wrote this answer.
     """
     found: dict[str, object] = {}
-    if len(node.path) > 1 or node.branched:
+    if any(part.steps for part in lineage) or node.error:
+        found = episode_columns(node, lineage)
+    elif len(node.path) > 1 or node.branched:
         found["path"] = list(node.path)
         written = [part for part in lineage if part.path]
         found["starts"] = [sum(len(part.ids) for part in written[:i]) for i in range(len(written))]
     if node.loss_context != "own":
         found["base_prompt_ids"] = list(tools.prompt_ids(View(node.prompt.text)))
     return {**found, **{f"signal/{name}": value for name, value in node.values.items()}}
+
+
+def episode_columns(node: Node, lineage: Sequence[Node]) -> dict[str, object]:
+    """The turns of an episode: by columns for step-level credit, and one by one for the reader.
+
+    `starts` has the token at which each of the policy's turns begins, `states` what it saw, `actions` what it did.
+    """
+    steps, at = [], 0
+    for part in lineage:
+        steps += [{**step, "start": at + step["start"]} for step in part.steps]
+        at += len(part.ids)
+    columns = {"starts": "start", "states": "state", "actions": "action"}
+    found: dict[str, object] = {name: [step[key] for step in steps] for name, key in columns.items()}
+    turns = [{key: step[key] for key in ("action", "valid", "reward")} for step in steps]
+    return {**found, "turns": turns, **({"error": node.error} if node.error else {})}
 
 
 def ledger(policy: Policy, before: tuple[int, int, int]) -> dict[str, int]:

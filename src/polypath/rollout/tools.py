@@ -13,8 +13,9 @@ from polypath.core.errors import UserError
 from polypath.core.seeds import derive, rng
 from polypath.engines.chat import decode, encode_prompt
 from polypath.engines.protocol import Policy, Sample, SamplingParams
+from polypath.rollout.episodes import play
 from polypath.rollout.forest import Forest, Node, View
-from polypath.tasks.protocol import Prompt, Task, Unverified
+from polypath.tasks.protocol import Interactive, Prompt, Task, Unverified
 from polypath.tasks.verify import Failures, verify_all
 
 MorePrompts = Callable[[int], list[tuple[int, Prompt]]]
@@ -91,11 +92,13 @@ class Tools:
         completes this text. Raises UserError for a source that is not there.
         """
         counts = [n] * len(nodes) if isinstance(n, int) else list(n)
-        born = [
-            node.child(**({"role": role} if role else {}))
-            for node, k in zip(nodes, counts, strict=True)
-            for _ in range(k)
-        ]
+        parents = [node for node, k in zip(nodes, counts, strict=True) for _ in range(k)]
+        if isinstance(self.task, Interactive) and parents and (role or parents[0].role) == "answer":
+            if max_new is not None or stop:
+                what = "the plan cuts answers into segments, and an answer is an episode here"
+                raise UserError("rollout", what, "Use the brancher turns, or another plan.")
+            return play(self, self.task, parents, temperature=temperature, source=source)
+        born = [node.child(**({"role": role} if role else {})) for node in parents]
         if not born:
             return []
         policy = self.source(source)

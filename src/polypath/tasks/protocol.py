@@ -39,7 +39,7 @@ class Task(Protocol):
     name: str
     chat: bool  # whether prompts go through the model's chat template
 
-    def prompts(self, split: str, *, n: int, seed: int = 0) -> list[Prompt]:
+    def prompts(self, split: str, *, n: int, seed: int = 0) -> Sequence[Prompt]:
         """`n` prompts of `split` ("train", "dev", "test"; disjoint by hash). Raises UserError when there are none."""
         ...
 
@@ -75,6 +75,49 @@ class Enumerable(Task, Protocol):
 
     def demonstrations(self, prompt: Prompt) -> Sequence[str]:
         """All surface texts of correct solutions, for supervised training."""
+        ...
+
+
+class Episode(Protocol):
+    """One game that is being played by text (see `polypath.tasks.environments.episode`)."""
+
+    steps: list[dict[str, Any]]  # {state, action, valid, reward} of every turn
+    over: bool
+    cut: bool  # the turns ran out before the game ended
+    error: str
+
+    @property
+    def shown(self) -> str:
+        """What the policy reads before its next answer."""
+        ...
+
+    def play(self, text: str) -> None:
+        """One answer of the policy."""
+        ...
+
+    def score(self) -> Score:
+        """The verdict of what was played so far."""
+        ...
+
+    def snapshot(self) -> str:
+        """From what the episode can be played again."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the simulator."""
+        ...
+
+
+@runtime_checkable
+class Interactive(Task, Protocol):
+    """A task whose whole answer is an episode of several turns with an environment."""
+
+    turns: int
+    action_tokens: int  # of one answer
+    width: int  # episodes that may be played at a time
+
+    def episode(self, prompt: Prompt, actions: Sequence[str] = ()) -> Episode:
+        """Play the prompt's game from its start, or from where the actions lead."""
         ...
 
 
