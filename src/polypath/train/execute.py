@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -148,7 +148,7 @@ class Execution:
         atomic_write(self.run.path / "final.json", to_json({"step": loop.steps if loop else 0, **metrics}) + "\n")
 
     def evaluate(
-        self, config: EvaluateConfig, prompts: list[Prompt], samples: int, name: str, step: int
+        self, config: EvaluateConfig, prompts: Sequence[Prompt], samples: int, name: str, step: int
     ) -> dict[str, Any]:
         """Sample `prompts` from the whole distribution and summarise; metrics are named `eval/...`."""
         rollouts = sample_evaluation(

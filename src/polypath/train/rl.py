@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -35,7 +35,7 @@ class Session:
     recipe: Recipe
     policy: TransformersPolicy
     task: Task
-    pool: list[Prompt]
+    pool: Sequence[Prompt]
     plan: Plan
     pipeline: Pipeline
     learner: Learner

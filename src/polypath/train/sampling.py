@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from polypath.core.record import Rollout
@@ -16,7 +17,7 @@ ROWS_AT_ONCE = 4096  # verified and written in slices, so that memory does not g
 def sample_evaluation(
     policy: Policy,
     task: Task,
-    prompts: list[Prompt],
+    prompts: Sequence[Prompt],
     samples: int,
     path: Path,
     *,

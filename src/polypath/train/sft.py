@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,7 +57,7 @@ class Sft:
 
 
 def demonstration_rows(
-    policy: TransformersPolicy, task: Task, prompts: list[Prompt], per_prompt: int, seed: int
+    policy: TransformersPolicy, task: Task, prompts: Sequence[Prompt], per_prompt: int, seed: int
 ) -> list[Row]:
     """Up to `per_prompt` demonstrations of each prompt as rows that end with the end-of-sequence token.
 

@@ -159,7 +159,8 @@ class BabyAI(_Gym):
         from minigrid.utils.baby_ai_bot import BabyAIBot
 
         self.reset(seed)
-        bot, taken = BabyAIBot(self._world), []
+        bot = BabyAIBot(self._world)
+        taken: list[str] = []
         while not self._turn.done and len(taken) < 200:
             taken.append(self.names()[int(bot.replan())])
             self.step(taken[-1])
