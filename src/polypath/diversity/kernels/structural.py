@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from polypath.core.errors import missing_extra
 from polypath.core.registry import register
@@ -17,6 +17,7 @@ from polypath.diversity.kernels.vector import unit_rows
 from polypath.diversity.kernels.view import Index, Kernel, Matrix
 
 LAST_CHARACTER = 0x10FFFF
+STEP_CELLS = 2**23  # pairs of steps compared at once
 
 
 @register("kernel", "label", returns="similarity")
@@ -118,16 +119,51 @@ def path_divergence(a: ArrayLike, b: ArrayLike) -> float:
 @register("kernel", "rpd", returns="similarity", paper="arXiv:2510.26122 [0.91]")
 def rpd_kernel(steps: Sequence[ArrayLike]) -> Kernel:
     """1 - reasoning path divergence of lists of step embeddings; the larger of both directions counts. Not PSD."""
+    units = [unit_rows(one, "steps") for one in steps]
+    counts = np.array([len(one) for one in units], dtype=int)
     every = np.arange(len(steps))
 
     def block_of(i: Index, j: Index) -> Matrix:
-        pairs = [
-            [max(path_divergence(steps[x], steps[y]), path_divergence(steps[y], steps[x])) for y in every[j]]
-            for x in every[i]
-        ]
-        return 1.0 - np.array(pairs, dtype=float).reshape(len(every[i]), len(every[j]))
+        rows, columns = every[i], every[j]
+        out = np.empty((len(rows), len(columns)))
+        most = max(1, STEP_CELLS // max(1, int(counts[columns].sum())))
+        for start, stop in _chunks(counts[rows], most):
+            out[start:stop] = 1.0 - _divergences(units, counts, rows[start:stop], columns)
+        return out
 
     return Kernel(block_of, np.ones(len(steps)), "rpd", is_psd=False)
+
+
+def _chunks(counts: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """Ranges of rows that hold at most `most` steps together, or one row."""
+    start = total = 0
+    for at, count in enumerate(counts.tolist()):
+        if at > start and total + count > most:
+            yield start, at
+            start, total = at, 0
+        total += count
+    if start < len(counts):
+        yield start, len(counts)
+
+
+def _divergences(units: Sequence[Matrix], counts: NDArray[np.int64], rows: Any, columns: Any) -> Matrix:
+    """The larger of `path_divergence` of both directions for all pairs, from one product of all their steps."""
+    a, b = counts[rows], counts[columns]
+    out = np.where((a[:, None] == 0) & (b[None, :] == 0), 0.0, 1.0)
+    some, others = np.flatnonzero(a), np.flatnonzero(b)
+    if not len(some) or not len(others):
+        return out
+    cosines = np.concatenate([units[x] for x in rows[some]]) @ np.concatenate([units[x] for x in columns[others]]).T
+    distance = np.maximum(1.0 - cosines, 0.0)
+    up, left = (np.concatenate([[0], np.cumsum(n)[:-1]]) for n in (a[some], b[others]))
+    nearest = np.minimum.reduceat(distance, left, axis=1)  # of every step on the left, in each list on the right
+    forth = np.add.reduceat(nearest, up, axis=0) / a[some][:, None]
+    nearest = np.minimum.reduceat(distance, up, axis=0)
+    back = np.add.reduceat(nearest, left, axis=1) / b[others]
+    longer = a[some][:, None] - b[others][None, :]
+    both = np.where(longer < 0, forth, np.where(longer > 0, back, np.maximum(forth, back)))
+    out[np.ix_(some, others)] = both
+    return out
 
 
 def as_strings(sequences: Sequence[Sequence[Hashable]]) -> list[str]:
