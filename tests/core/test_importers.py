@@ -83,7 +83,7 @@ def test_trl_completion_logs(tmp_path: Path) -> None:
         (2, "say hi", "ho", 1, -0.7),
     ]  # fmt: skip
     assert rows[0].rewards == {"accuracy_reward": 1.0, "short": 0.5}
-    assert math.isnan(rows[1].reward)
+    assert rows[1].rewards == {"short": 0.25}  # TRL adds up those that are not None
     assert rows[0].extra == {"note": "x"}
     assert rows[0].prompt_id == rows[2].prompt_id
     assert rows[0].group_id != rows[2].group_id
@@ -95,7 +95,8 @@ def test_a_completions_log_that_trl_wrote() -> None:
     rows = load_rows(Path(__file__).parent / "logs" / "completions_00001.parquet")
     assert len(rows) == 8 and {r.step for r in rows} == {1}
     assert [(r.prompt, r.text, r.index) for r in rows[:2]] == [("w1 w2 w3", "w6 w7 w8", i) for i in (0, 1)]
-    assert set(rows[0].rewards) == {"table_reward", "short_reward"} and math.isnan(rows[0].rewards["short_reward"])
+    assert set(rows[0].rewards) == {"table_reward"}  # TRL adds up those that are not None
+    assert set(rows[1].rewards) == {"table_reward", "short_reward"}
 
 
 def test_csv_with_a_column_map(tmp_path: Path) -> None:

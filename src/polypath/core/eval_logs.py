@@ -1,4 +1,4 @@
-"""Logs of evaluation frameworks as plain rows: inspect's logs, and the sample logs of lm-eval."""
+"""Logs as plain rows: inspect's logs, the sample logs of lm-eval, and the recorded studies of polypath itself."""
 
 from __future__ import annotations
 
@@ -169,3 +169,30 @@ def _lm_eval_texts(responses: Sequence[Any], requests: Sequence[Sequence[Any]]) 
         return [str(requests[max(options, key=lambda i: float(responses[i][0][0]))][1])]
     repeats = responses[0] if isinstance(responses[0], list) else [responses[0]]
     return [item if isinstance(item, str) else "" for item in repeats]
+
+
+def is_recording(row: Mapping[str, Any]) -> bool:
+    """Whether this is the first line of a recorded study (see `polypath demo`)."""
+    return {"version", "title", "baseline", "pairs", "prompts"} <= row.keys()
+
+
+def recorded_rows(rows: Sequence[Row]) -> Iterator[Row]:
+    """The answers whose texts a recorded study holds, one row each, with the `arm` that gave them.
+
+    Of the problems that were evaluated only: those seen in training are few, and of other prompts. `known` are the
+    solutions of the problem.
+    """
+    for where, line in rows:
+        for group in line.get("groups", ()):
+            for arm in group["arms"] if group["kind"] == "evaluation" else ():
+                for row in arm["rows"]:
+                    form = row["solution"]
+                    yield from [(where, {
+                        "prompt": group["prompt"],
+                        "text": row["text"],
+                        "correct": row["correct"],
+                        "reward": row["reward"],
+                        "canonical": None if form is None else group["solutions"][form],
+                        "arm": arm["name"].partition(", seed")[0],
+                        "known": group["solutions"],
+                    })] * row["count"]  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from polypath.core.errors import UserError, did_you_mean
-from polypath.core.eval_logs import LM_EVAL_COLUMNS, SCORES, is_lm_eval, lm_eval_rows
+from polypath.core.eval_logs import LM_EVAL_COLUMNS, SCORES, is_lm_eval, is_recording, lm_eval_rows, recorded_rows
 from polypath.core.readers import Row, ending, is_saved_dataset, read_rows
 from polypath.core.record import Rollout, Status
 from polypath.core.store import from_parquet, to_rollout
@@ -70,6 +70,8 @@ def _load(path: Path, columns: Mapping[str, str], prompts: bool, counts: Counter
             if not isinstance(rollout.text, str):
                 raise UserError(where, f"'text' is not a text but {rollout.text!r}", 'An empty completion is "".')
         return ours
+    if is_recording(rows[0][1]):
+        rows = list(recorded_rows(rows))
     if is_lm_eval(_names(rows)) and "text" not in columns:
         rows = lm_eval_rows(rows, path)
         metrics = [name for name in _names(rows) if name not in LM_EVAL_COLUMNS]
@@ -78,7 +80,20 @@ def _load(path: Path, columns: Mapping[str, str], prompts: bool, counts: Counter
     scores = [name for name in present if name.startswith(SCORES)]
     columns = {**({"reward": ",".join(scores)} if scores else {}), **columns}
     names = _column_names(str(path), present, rows, columns, prompts)
-    return [rollout for where, row in rows for rollout in _rollouts(where, row, names, counts)]
+    rollouts = [rollout for where, row in rows for rollout in _rollouts(where, row, names, counts)]
+    if set(present) >= _TRL:
+        for rollout in rollouts:
+            rollout.rewards = _defined(rollout.rewards)
+    return rollouts
+
+
+def _defined(rewards: dict[str, float]) -> dict[str, float]:
+    """TRL adds up the rewards that are not None; only a row without any has none.
+
+    >>> _defined({"format": math.nan, "right": 1.0}), _defined({"right": math.nan})
+    ({'right': 1.0}, {'right': nan})
+    """
+    return {name: value for name, value in rewards.items() if not math.isnan(value)} or rewards
 
 
 def _names(rows: list[Row]) -> list[str]:
@@ -89,9 +104,11 @@ def _load_directory(path: Path, columns: Mapping[str, str], prompts: bool) -> li
     """All files of a directory; where they are logs of several tasks, prompts are told apart by task."""
     if (path / "rollouts.jsonl").exists():
         return _load(path / "rollouts.jsonl", columns, prompts, Counter())
-    files = sorted((file for file in path.iterdir() if ending(file) in (".parquet", ".jsonl", ".eval")), key=_natural)
+    inside = sorted(path.iterdir(), key=_natural)
+    files = [file for file in inside if ending(file) in (".parquet", ".jsonl", ".ndjson", ".eval")]
+    files = files or [file for file in inside if ending(file) in (".csv", ".tsv")]  # beside logs they hold results
     if not files:
-        what = "Expected rollouts.jsonl, files named *.jsonl, *.parquet or *.eval, or a saved dataset."
+        what = "Expected rollouts.jsonl, files named *.jsonl, *.parquet, *.eval or *.csv, or a saved dataset."
         raise UserError(str(path), "holds no rollouts", what)
     counts: Counter[str] = Counter()
     rollouts = [rollout for file in files for rollout in _load(file, columns, prompts, counts)]
@@ -169,7 +186,7 @@ def _rollouts(where: str, row: Mapping[str, Any], names: dict[str, list[str]], c
         raise UserError(where, "does not say which prompt it answers", "Repair or remove this row.")
     prompt_id = given[0] if given else hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     step = _number(where, names.get("step", ["step"])[0], value.get("step") or 0)
-    step = 0 if math.isnan(step) else int(step)
+    step = 0 if math.isnan(step) else _whole(where, "step", step)
     group_id = f"{step}:{prompt_id}" if value.get("group_id") in (None, "") else str(value["group_id"])
     status = _STATUS.get(str(value.get("finish")).lower(), "complete")
     extra = {name: cell for name, cell in row.items() if name not in used}
@@ -196,7 +213,7 @@ def _rollouts(where: str, row: Mapping[str, Any], names: dict[str, list[str]], c
                 answer=_optional_text(at(value.get("answer"))),
                 canonical=_optional_text(at(value.get("canonical"))),
                 advantage=None if advantage in (None, "") else _number(where, "advantage", advantage),
-                tokens={} if math.isnan(length) else {"generated": int(length)},
+                tokens={} if math.isnan(length) else {"generated": _whole(where, "tokens", length)},
                 extra={name: at(cell) if _is_nested(cell) else cell for name, cell in extra.items()},
             )
         )
@@ -220,6 +237,14 @@ def _number(where: str, column: str, value: Any) -> float:
         return math.nan if value in (None, "") else float(value)
     except (TypeError, ValueError):
         raise UserError(where, f"column '{column}' expects a number, got {value!r}") from None
+    except OverflowError:
+        raise UserError(where, f"column '{column}' holds a number above 1.8e308", "Repair this row.") from None
+
+
+def _whole(where: str, column: str, value: float) -> int:
+    if math.isinf(value):
+        raise UserError(where, f"column '{column}' expects a whole number, got {value}", "Repair this row.")
+    return int(value)
 
 
 def _truth(where: str, value: Any) -> bool | None:

@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,12 +38,18 @@ def read_rows(path: Path) -> Iterable[Row]:
     if kind not in (".csv", ".tsv", ".json"):
         fix = f"Use {', '.join(READABLE[:-1])} or {READABLE[-1]}; text files may be packed (.jsonl.gz)."
         raise UserError(str(path), f"cannot read files named '*{path.suffix}'", fix)
+    text = _text(path)
+    return _json_rows(path, text) if kind == ".json" else _csv_rows(path, text, "\t" if kind == ".tsv" else ",")
+
+
+def _text(path: Path) -> str:
+    """A whole text file: UTF-8, or UTF-16 where it says so in its first two bytes."""
+    with open_for_reading(path) as file:
+        raw = file.read()
     try:
-        with open_for_reading(path) as file:
-            text = file.read().decode("utf-8-sig")
+        return raw.decode("utf-16" if raw[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig")
     except UnicodeDecodeError as error:
         raise UserError(str(path), f"is not UTF-8 text ({error})", "Convert it to UTF-8.") from error
-    return _json_rows(path, text) if kind == ".json" else _csv_rows(path, text, "\t" if kind == ".tsv" else ",")
 
 
 def ending(path: Path) -> str:
@@ -87,9 +95,14 @@ def _json_rows(path: Path, text: str) -> list[Row]:
 
 def _csv_rows(path: Path, text: str, delimiter: str) -> list[Row]:
     csv.field_size_limit(sys.maxsize)  # a completion may be longer than the 131 072 characters of the default
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    if delimiter == ",":
+        delimiter = _delimiter(text.partition("\n")[0])
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = []
     try:
+        twice = [name for name, count in Counter(reader.fieldnames or ()).items() if count > 1]
+        if twice:
+            raise UserError(f"{path}:1", f"has two columns named '{twice[0]}'", "Give every column a name of its own.")
         for row in reader:
             where = f"{path}:{reader.line_num}"
             if None in row or None in row.values():
@@ -99,6 +112,15 @@ def _csv_rows(path: Path, text: str, delimiter: str) -> list[Row]:
     except csv.Error as error:
         raise UserError(f"{path}:{reader.line_num}", f"is not CSV ({error})", "Save it as .jsonl.") from error
     return rows
+
+
+def _delimiter(header: str) -> str:
+    """What separates the columns of a file named .csv: spreadsheets also write semicolons and tabs.
+
+    >>> _delimiter("prompt;text"), _delimiter("prompt,text;more"), _delimiter("text")
+    (';', ',', ',')
+    """
+    return next((mark for mark in ",;\t" if mark in header), ",")
 
 
 def _saved_dataset(path: Path) -> Iterator[Row]:

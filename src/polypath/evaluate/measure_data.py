@@ -52,17 +52,22 @@ def reference_by_group(reference: Mapping[str, Group], groups: Collection[str]) 
 
 
 def _wanted(name: str, names: Collection[str]) -> str:
-    """References and known items are of the kind of what they are compared with."""
+    """References and known items are of the kind of what they are compared with; solutions stand with their prompt."""
     if name == "reference" and "gradients" in names:
         return "reference gradients"
-    return "known features" if name == "known" and "features" in names else name
+    if name == "known" and "features" in names:
+        return "known features"
+    return "solutions" if name == "labels" and "known" in names else name
 
 
 def _value(name: str, wanted: str, members: Group, group: str, sources: Sources) -> Any:
     given = {name: [r.extra[name] for r in members]} if all(name in r.extra for r in members) else {}
     if name in given and name not in ("texts", "labels", "correct", "rewards"):
         column = given[name]
-        if name in ("reference", "known"):  # one value for the whole group
-            return set(column[0]) if name == "known" else matrix(column[0], name)
+        if name == "reference":  # one value for the whole group
+            return matrix(column[0], name)
+        if name == "known":
+            pairs = wanted == "known"
+            return {(r.prompt_id, x) if pairs else x for r in members for x in parsed(r.extra["known"])} or None
         return matrix(column, name) if name in MATRICES else [parsed(value) for value in column]
     return INPUTS[wanted].make(members, group, sources)

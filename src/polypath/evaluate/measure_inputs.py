@@ -72,12 +72,16 @@ def _reference_gradients(_: Group, group: str, sources: Sources) -> np.ndarray |
     return _gradients(rows, group, sources) if rows else None
 
 
-def _known(members: Group, _: str, sources: Sources) -> set[str] | None:
-    """Known solutions of the prompts of a group; of several prompts a solution counts for each of them."""
-    found: set[str] = set()
-    for prompt_id in {rollout.prompt_id for rollout in members}:
-        found |= set((sources.known or {}).get(prompt_id, ()))
-    return found or None
+def _known(members: Group, _: str, sources: Sources) -> set[tuple[str, str]] | None:
+    """The known solutions of the prompts of a group, each with its prompt."""
+    prompts = {rollout.prompt_id for rollout in members}
+    return {(prompt, form) for prompt in prompts for form in (sources.known or {}).get(prompt, ())} or None
+
+
+def _solutions(members: Group, *rest: Any) -> list[tuple[str, str] | None]:
+    """Labels with their prompts: the same form for another prompt is another solution."""
+    labels = _labels(members, *rest)
+    return [None if form is None else (r.prompt_id, form) for r, form in zip(members, labels, strict=True)]
 
 
 def _known_features(_: Group, group: str, sources: Sources) -> set[Any] | None:
@@ -140,6 +144,11 @@ INPUTS: dict[str, Input] = {
     ),
     "labels": Input(
         lambda rows, _: "labels" in rows.facts, _labels, "Map a column to it: --column canonical=NAME (or answer=NAME)."
+    ),
+    "solutions": Input(
+        lambda rows, _: "labels" in rows.facts,
+        _solutions,
+        "Map a column to it: --column canonical=NAME (or answer=NAME).",
     ),
     "embeddings": Input(_embedded, _embeddings, "Choose a model: --embed minilm; or add a column 'embedding'."),
     "similarity": Input(

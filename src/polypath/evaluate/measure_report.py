@@ -183,7 +183,8 @@ def _reading(files: Files, sources: Sources, specs: Sequence[Spec]) -> list[str]
         low, middle, high = np.quantile(lengths, [0.1, 0.5, 0.9]).round().astype(int)
         empty = int((lengths == 0).sum())
         none = f", {empty} empty" if empty else ""
-        notes.append(f"{name}: {len(rows)} texts of {low} to {high} words (10 to 90 %), median {middle}{none}")
+        spread = f"80 % of them of {low} to {high}" if low < high else "nearly all of that length"
+        notes.append(f"{name}: {len(rows)} texts, median {middle} words, {spread}{none}")
         unknown = sum(math.isnan(r.reward) for r in rows if r.rewards)
         if unknown:
             notes.append(f"{name}: {unknown} of {len(rows)} rows have no reward; their groups have none either")
