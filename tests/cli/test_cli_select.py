@@ -33,8 +33,8 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
 def test_picks_keep_their_columns(cli, data: Path, tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"picks{ending}"
-    done = cli(data, "--k", 4, "--out", out, "--quality", "score", "-o", "ridge=0.2")
-    assert done.exit_code == 2 and "quality[0]" in done.stderr  # a score of 0 is no weight of a determinant
+    done = cli(data, "--k", 4, "--out", out, "--quality", "score", "-o", "weight=99")
+    assert done.exit_code == 2 and "dpp.weight" in done.stderr  # exp(99 * .5) overflows
     done = cli(data, "--k", 4, "--out", out, "--method", "mmr", "--quality", "score")
     assert done.exit_code == 0, done.stderr
     if ending == ".jsonl":

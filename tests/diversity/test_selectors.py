@@ -47,7 +47,7 @@ def test_worked_determinantal_picks() -> None:
     found = lazy.dpp(E, k=3)
     assert found.indices == [0, 3, 2] and found.gains == pytest.approx([0.09531, 0.09531, -1.655958], abs=1e-5)
     relevance = np.array([0.9, 0.95, 0.5, 0.7, 0.6])
-    found = lazy.dpp(E, np.exp(relevance / 2), k=3)
+    found = lazy.dpp(E, relevance, k=3, weight=0.5)
     assert found.indices == [1, 3, 0] and found.gains == pytest.approx([1.04531, 0.762035, -0.722682], abs=1e-4)
 
 
@@ -60,7 +60,7 @@ def test_lazy_greedy_is_greedy(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
     rows = rows_of(40, 6, seed)
     quality = np.random.default_rng(seed).uniform(0.5, 2, size=40)
     expected = plain_dpp(rows, quality, 15, 0.1)
-    found = lazy.dpp(rows, quality, k=15)
+    found = lazy.dpp(rows, np.log(quality), k=15)
     assert found.indices == expected.indices and found.gains == pytest.approx(expected.gains, abs=1e-9)
     nearest = lazy.k_center(rows, k=15).indices
     picks = [0]
@@ -240,8 +240,8 @@ def test_what_cannot_be_selected(select) -> None:
 def test_settings_without_meaning() -> None:
     with pytest.raises(UserError, match="ridge"):
         lazy.dpp(E, k=3, ridge=0)
-    with pytest.raises(UserError, match=r"quality\[1\]"):
-        lazy.dpp(E, [1, -1, 1, 1, 1], k=3)
+    with pytest.raises(UserError, match=r"dpp.weight.*Lower the weight to 0.015"):
+        lazy.dpp(E, [1, -999, 1, 1, 1], k=3)
     with pytest.raises(UserError, match="trade_off"):
         lazy.mmr(E, [1] * 5, k=2, trade_off=2)
     with pytest.raises(UserError, match="chosen"):

@@ -97,7 +97,9 @@ def compile_gains() -> Callable[..., NDArray[np.float64]] | None:
     return compiled
 
 
-@register("selector", "facility_location", paper="Facility location (0.13)")
+@register(
+    "selector", "facility_location", paper="Facility location (0.13)", traits={"prefix", "warm_start", "gains_fall"}
+)
 def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = ()) -> Selection:
     """Every target is represented by its most similar pick: greedy for sum_j max over picks s of max(0, K_sj).
 
@@ -138,7 +140,7 @@ def facility_location(similarity: ArrayLike, *, k: int, chosen: Sequence[int] = 
     return Selection(warm.indices + found.indices, warm.gains + found.gains)
 
 
-@register("selector", "graph_cut", paper="Graph cut (0.83)")
+@register("selector", "graph_cut", paper="Graph cut (0.83)", traits={"prefix", "gains_fall"})
 def graph_cut(similarity: ArrayLike, *, k: int, penalty: float = 0.5) -> Selection:
     """Similar to all and not to each other: greedy for sum_is K+_is - penalty * sum over pairs of picks K+_ss'.
 
@@ -159,7 +161,7 @@ def graph_cut(similarity: ArrayLike, *, k: int, penalty: float = 0.5) -> Selecti
     return found
 
 
-@register("selector", "max_sum", paper="Max-sum dispersion")
+@register("selector", "max_sum", paper="Max-sum dispersion", traits={"prefix"})
 def max_sum(embeddings: ArrayLike, quality: ArrayLike | None = None, *, k: int, weight: float = 0.0) -> Selection:
     """Greedy for the sum of cosine distances between picks, plus `weight` times their quality.
 
@@ -183,7 +185,7 @@ def max_sum(embeddings: ArrayLike, quality: ArrayLike | None = None, *, k: int, 
     return found
 
 
-@register("selector", "features", paper="Feature coverage (2.83)")
+@register("selector", "features", paper="Feature coverage (2.83)", traits={"prefix", "gains_fall"})
 def features(
     sets: Sequence[AbstractSet[Hashable]],
     *,
@@ -217,7 +219,7 @@ def features(
     return Selection(found.indices, [gain * price[i] for i, gain in zip(found.indices, found.gains, strict=True)])
 
 
-@register("selector", "portfolio", paper="FlowBank (0.13)")
+@register("selector", "portfolio", paper="FlowBank (0.13)", traits={"prefix", "gains_fall"})
 def portfolio(success: ArrayLike, *, k: int, cost: ArrayLike | None = None, price: float = 0.0) -> Selection:
     """Few candidates that together solve most: greedy for sum over queries of the best success, minus price * cost.
 
@@ -240,7 +242,7 @@ def portfolio(success: ArrayLike, *, k: int, cost: ArrayLike | None = None, pric
     return Selection([found.indices[p] for p in useful], [found.gains[p] for p in useful])
 
 
-@register("selector", "novel", paper="NovelSelect (0.69)")
+@register("selector", "novel", paper="NovelSelect (0.69)", traits={"prefix"})
 def novel(
     embeddings: ArrayLike, density: ArrayLike | None = None, *, k: int, alpha: float = 1.0, first: int = 0
 ) -> Selection:

@@ -19,6 +19,8 @@ from polypath.core.registry import register
 from polypath.diversity.selectors.common import Selection, check_chosen, check_k, float_column, float_rows
 
 ACTIVE, WAITING, BLOCK = 384, 256, 4096  # least rows of the block, picks before all are updated, rows of one product
+SPREAD = 15.0  # of weight * quality: its squared exponential stays in the range of single precision
+TRAITS = {"prefix", "warm_start", "gains_fall"}
 TIE = {"float32": 1e-6, "float64": 1e-12}  # relative differences that are rounding
 MOST, SHARE = 4096, 128  # of many items, one in SHARE is in the block, up to MOST: what they save is in fewer products
 
@@ -172,15 +174,22 @@ class Nearest:
         return float(self.value[j])
 
 
-@register("selector", "dpp", paper="arXiv:1709.05135 [2.116]")
+@register("selector", "dpp", paper="arXiv:1709.05135 [2.116]", traits=TRAITS)
 def dpp(
-    embeddings: ArrayLike, quality: ArrayLike | None = None, *, k: int, ridge: float = 0.1, chosen: Sequence[int] = ()
+    embeddings: ArrayLike,
+    quality: ArrayLike | None = None,
+    *,
+    k: int,
+    weight: float = 1.0,
+    ridge: float = 0.1,
+    chosen: Sequence[int] = (),
 ) -> Selection:
     """Greedy MAP of a determinantal process: the subset of largest log det of diag(q)(K + ridge I)diag(q), cosine K.
 
-    Gains are the increments of the log-determinant. Cost O(n d) a pick whatever was picked before. A linear kernel has
-    rank d, and picks beyond it are decided by the ridge alone. Raises UserError for a ridge of 0 or less and for a
-    quality that is not above 0.
+    Any score may be the quality: it enters as q = exp(weight * quality), so that it adds 2 * weight * quality to a
+    gain. Gains are the increments of the log-determinant. Cost O(n d) a pick whatever was picked before. A linear
+    kernel has rank d, and picks beyond it are decided by the ridge alone. Raises UserError for a ridge of 0 or less and
+    for qualities so far apart that their exponentials leave the range of numbers.
 
     >>> E = [(1, 0), (0.98, 0.199), (0.6, 0.8), (0, 1), (-0.6, 0.8)]
     >>> dpp(E, k=3).indices, [round(gain, 4) for gain in dpp(E, k=3).gains]
@@ -191,13 +200,29 @@ def dpp(
     if not ridge > 0:
         fix = "Use a ridge above 0: without one at most d picks mean anything."
         raise UserError("dpp.ridge", f"{ridge:g} is not above 0", fix)
-    q = float_column(quality, len(rows), "quality")
-    if (q <= 0).any():
-        raise UserError(f"quality[{int(np.argmin(q))}]", f"{q.min():g} is not above 0", "Use exp of a score.")
-    return lazy_greedy(Dpp(rows, q, ridge, unit=True), k, check_chosen(chosen, len(rows), "dpp"))
+    q, shift = exp_quality(quality, len(rows), weight, "dpp")
+    found = lazy_greedy(Dpp(rows, q, ridge, unit=True), k, check_chosen(chosen, len(rows), "dpp")[:k])
+    return Selection(found.indices, [gain + shift for gain in found.gains])
 
 
-@register("selector", "k_center", paper="Gonzalez 1985")
+def exp_quality(quality: ArrayLike | None, n: int, weight: float, selector: str) -> tuple[NDArray[np.float64], float]:
+    """exp(weight * quality) divided by its largest, and the log of what its square was divided by.
+
+    Raises UserError where the least of them would be rounded to 0.
+    """
+    log = weight * float_column(quality, n, "quality", default=0.0)
+    top = float(log.max(initial=-math.inf)) if n else 0.0
+    if n and top - float(log.min()) > SPREAD:
+        what = f"weight * quality spans {top - float(log.min()):.3g}, and its exponential more than numbers hold"
+        raise UserError(
+            f"{selector}.weight",
+            what,
+            f"Lower the weight to {SPREAD / (top - float(log.min())) * abs(weight):.2g} or less, or scale the quality.",
+        )
+    return np.exp(log - top), 2 * top
+
+
+@register("selector", "k_center", paper="Gonzalez 1985; D3 (1.117)", traits=TRAITS)
 def k_center(
     embeddings: ArrayLike,
     quality: ArrayLike | None = None,
@@ -223,7 +248,7 @@ def k_center(
     return Selection(found.indices, gains)
 
 
-@register("selector", "mmr", paper="doi:10.1145/290941.291025")
+@register("selector", "mmr", paper="doi:10.1145/290941.291025", traits={"prefix", "warm_start"})
 def mmr(
     embeddings: ArrayLike, quality: ArrayLike, *, k: int, trade_off: float = 0.5, chosen: Sequence[int] = ()
 ) -> Selection:
@@ -240,7 +265,7 @@ def mmr(
             "mmr.trade_off", f"{trade_off:g} is not in [0, 1]", "1 is quality alone, 0 is difference alone."
         )
     relevance = trade_off * float_column(quality, len(rows), "quality")
-    given = check_chosen(chosen, len(rows), "mmr")
+    given = check_chosen(chosen, len(rows), "mmr")[:k]
     state = Nearest(rows, relevance, np.full(len(rows), 1 - trade_off), start=-1.0)
     if given:
         return lazy_greedy(state, k, given)

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from polypath.core.errors import UserError, missing_extra
 from polypath.core.registry import register
 from polypath.diversity.kernels import check_rows, unit_rows
-from polypath.diversity.selectors.common import Selection, check_k, float_column
-from polypath.diversity.selectors.lazy import Dpp, lazy_greedy, mmr
+from polypath.diversity.selectors.common import Selection, check_k
+from polypath.diversity.selectors.lazy import Dpp, exp_quality, lazy_greedy, mmr
+from polypath.diversity.selectors.spread import square
 from polypath.diversity.selectors.structured import quota
 
 
-@register("selector", "infinite", paper="Infinite feature selection (2.63)")
+@register("selector", "infinite", paper="Infinite feature selection (2.63)", traits={"prefix", "gains_fall"})
 def infinite(columns: ArrayLike, *, k: int, balance: float = 0.5) -> Selection:
     """Columns of (samples, columns) by the weight of all paths through them in a graph of spread and decorrelation.
 
@@ -56,7 +57,7 @@ def path_energy(graph: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((np.linalg.inv(np.eye(len(graph)) - 0.9 / radius * graph) - np.eye(len(graph))).sum(axis=1))
 
 
-@register("selector", "disagreement", paper="DISCO (0.80)")
+@register("selector", "disagreement", paper="DISCO (0.80)", traits={"prefix", "gains_fall"})
 def disagreement(
     probabilities: ArrayLike, *, k: int, score: Literal["predictive", "jensen_shannon"] = "predictive"
 ) -> Selection:
@@ -124,16 +125,20 @@ def _spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
 
 
-@register("selector", "multi_source_dpp", paper="MS-DPP (0.74)")
+@register("selector", "multi_source_dpp", paper="MS-DPP (0.74)", traits={"prefix", "gains_fall"})
 def multi_source_dpp(
-    similarity: Sequence[ArrayLike], quality: ArrayLike | None = None, *, k: int, theta: float = 0.5, sign: int = 1
+    sources: Sequence[ArrayLike], quality: ArrayLike | None = None, *, k: int, theta: float = 0.5, sign: int = 1
 ) -> Selection:
     """Greedy MAP of one kernel made of several: the exponential of the mean of their logarithms, each of one norm.
 
-    `sign=-1` makes the picks alike in these attributes. Quality enters as exp(theta / (2 (1 - theta)) quality), theta
-    at most .95. O(sources n^3): meant for a shortlist.
+    `sources` holds an (n, n) similarity for each attribute, positive semi-definite up to clipping. `sign=-1`
+    makes the picks alike in these attributes. Quality enters as exp(theta / (2 (1 - theta)) quality), theta at most .95.
+    O(sources n^3): meant for a shortlist.
     """
-    kernels = [check_rows(kernel, f"similarity[{m}]") for m, kernel in enumerate(similarity)]
+    kernels = [square(kernel, f"sources[{m}]") for m, kernel in enumerate(sources)]
+    if len({len(kernel) for kernel in kernels}) != 1:
+        what = f"have {[len(kernel) for kernel in kernels]} items"
+        raise UserError("sources", what, "Give one or more similarities of the same items.")
     n = len(kernels[0])
     k = check_k(k, n, "multi_source_dpp")
     if not 0 <= theta <= 0.95:
@@ -141,8 +146,9 @@ def multi_source_dpp(
     mean = log_mean(kernels)
     values, vectors = np.linalg.eigh(sign * mean)
     factor = vectors * np.exp(values / 2)
-    q = np.exp(theta / (2 * (1 - theta)) * float_column(quality, n, "quality", default=0.0))
-    return lazy_greedy(Dpp(np.ascontiguousarray(factor), q, 1e-6, unit=False), k, [])
+    q, shift = exp_quality(quality, n, theta / (2 * (1 - theta)), "multi_source_dpp")
+    found = lazy_greedy(Dpp(np.ascontiguousarray(factor), q, 1e-6, unit=False), k, [])
+    return Selection(found.indices, [gain + shift for gain in found.gains])
 
 
 def log_mean(kernels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -158,7 +164,7 @@ def log_mean(kernels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     )
 
 
-@register("selector", "heterogeneous", paper="Heterogeneous feedback (2.5)")
+@register("selector", "heterogeneous", paper="Heterogeneous feedback (2.5)", traits={"prefix"})
 def heterogeneous(
     embeddings: ArrayLike, feedback: Sequence[Sequence[float]], *, k: int, trade_off: float = 0.5
 ) -> Selection:

@@ -14,6 +14,7 @@ from polypath.core.errors import UserError
 from polypath.core.registry import register
 from polypath.core.seeds import derive
 from polypath.diversity.selectors.common import Selection, check_k, float_column, float_rows
+from polypath.diversity.selectors.lazy import exp_quality
 
 
 @register("selector", "quota", paper="mmSSR (0.55)")
@@ -45,16 +46,20 @@ def quota(labels: Sequence[Hashable], quality: ArrayLike, *, k: int) -> Selectio
     return Selection(picks, [float(score[i]) for i in picks], [f"class {labels[i]}" for i in picks])
 
 
-@register("selector", "k_dpp", paper="Kulesza and Taskar 2011")
-def k_dpp(embeddings: ArrayLike, quality: ArrayLike | None = None, *, k: int, seed: int = 0) -> Selection:
+@register("selector", "k_dpp", paper="Kulesza and Taskar 2011", traits={"seeded"})
+def k_dpp(
+    embeddings: ArrayLike, quality: ArrayLike | None = None, *, k: int, weight: float = 1.0, seed: int = 0
+) -> Selection:
     """A random subset of k items with probability proportional to det of diag(q) K diag(q), through the (d, d) dual.
+
+    Quality enters as q = exp(weight * quality), as in `dpp`; gains are undefined (NaN).
 
     Raises UserError when k is above the rank of the kernel, where every such subset has probability 0.
     """
     rows = float_rows(embeddings).astype(np.float64)
     n, d = rows.shape
     k = check_k(k, n, "k_dpp")
-    rows = rows * float_column(quality, n, "quality")[:, None]
+    rows = rows * exp_quality(quality, n, weight, "k_dpp")[0][:, None]
     values, vectors = np.linalg.eigh(rows.T @ rows)
     kept = values > values.max() * max(n, d) * np.finfo(float).eps
     values, vectors = values[kept], vectors[:, kept]
@@ -95,7 +100,7 @@ def _eigenvectors(values: NDArray[np.float64], k: int, rng: np.random.Generator)
     return chosen
 
 
-@register("selector", "cluster_bandit", paper="Quad (2.64), DATE (0.76)")
+@register("selector", "cluster_bandit", paper="Quad (2.64)", traits={"prefix"})
 def cluster_bandit(
     labels: Sequence[Hashable],
     value: Callable[[Sequence[int]], Sequence[float]] | Sequence[float],
