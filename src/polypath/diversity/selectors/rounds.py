@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,7 +163,7 @@ def sparse(
     return found
 
 
-def _clusters(rows: NDArray[np.float64], most: int, seed: int) -> tuple[NDArray[np.float64], ...]:
+def _clusters(rows: NDArray[np.float64], most: int, seed: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Unit centroids (c, d), their sizes, and the cosine distance of the farthest member of each."""
     try:
         from sklearn.cluster import KMeans

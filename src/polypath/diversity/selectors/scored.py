@@ -132,8 +132,8 @@ def multi_source_dpp(
     """Greedy MAP of one kernel made of several: the exponential of the mean of their logarithms, each of one norm.
 
     `sources` holds an (n, n) similarity for each attribute, positive semi-definite up to clipping. `sign=-1`
-    makes the picks alike in these attributes. Quality enters as exp(theta / (2 (1 - theta)) quality), theta at most .95.
-    O(sources n^3): meant for a shortlist.
+    makes picks alike in these attributes. Quality enters as exp(theta / (2 (1 - theta)) quality), theta at most .95:
+    1 would divide by zero. O(sources n^3): meant for a shortlist.
     """
     kernels = [square(kernel, f"sources[{m}]") for m, kernel in enumerate(sources)]
     if len({len(kernel) for kernel in kernels}) != 1:
