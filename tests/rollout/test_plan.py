@@ -97,7 +97,7 @@ def test_strata_trains_on_strategies_and_answers(policy: TransformersPolicy, tas
         for row, group in zip(strategies, groups.values(), strict=True):
             rewards = sorted((answer.reward for answer in group), reverse=True)
             assert row.reward == pytest.approx(sum(rewards[:2]) / 2)  # the best half of three, rounded up
-            assert all(answer.context == {"id": row.context["id"], "kind": "strategy"} for answer in group)  # type: ignore[index]
+            assert all(answer.context == {**row.context, "text": row.text.strip()} for answer in group)  # type: ignore[index]
             assert all(row.text.strip() in answer.prompt for answer in group)
 
 
@@ -170,7 +170,9 @@ def test_bad_plans_are_refused_with_the_place_and_the_fix(
     with pytest.raises(UserError, match="cannot hold one rollout"):
         build("grpo", params=PARAMS, max_tokens=8).collect(policy, task, prompts, seed=0, step=0)
     with pytest.raises(UserError, match="needs an encoder"):
-        build("strata", params=PARAMS).collect(policy, task, prompts[:1], seed=0, step=0)
+        build({"strata": {"encoder": "policy"}}, params=PARAMS).collect(policy, task, prompts[:1], seed=0, step=0)
+    with pytest.raises(UserError, match="minilmm"):  # an encoder that is not there is told, and nothing random is taken
+        build({"strata": {"encoder": "minilmm"}}, params=PARAMS).collect(policy, task, prompts[:1], seed=0, step=0)
     with pytest.raises(UserError, match="no verifier"):
         own = Unverified(["1 2 3 4 10 >"], chat=False)
         collect({"d3s": {"n": 4}}, policy, own, [(0, own.prompts("test", n=1)[0])])

@@ -9,8 +9,40 @@ from typing import Annotated
 from polypath.core.errors import UserError
 from polypath.core.recipe_types import Range
 from polypath.core.registry import register
-from polypath.rollout.forest import Forest
+from polypath.rollout.episodes import play
+from polypath.rollout.forest import Forest, Node
 from polypath.rollout.tools import Tools
+from polypath.tasks.protocol import Interactive
+
+
+@register("brancher", "turns", paper="DIVERT (0.16)")
+def turns(
+    forest: Forest,
+    tools: Tools,
+    *,
+    branching: Sequence[int],
+    every: Annotated[int, Range(1, None)] = 2,
+    temperature: float | None = None,
+) -> None:
+    """Fork episodes between turns: level l continues each open episode branching[l] times, for `every` turns.
+
+    The last level plays to the end. Every branch goes on from its parent's snapshot, which is restored in a simulator
+    of its own. Raises UserError for a task that is not played in turns.
+    """
+    if not isinstance(tools.task, Interactive):
+        raise UserError("brancher.turns", f"'{tools.task.name}' is not played in turns", "Use the brancher segments.")
+    if not branching or min(branching) < 1:
+        raise UserError("brancher.turns.branching", f"cannot be {list(branching)}", "Give at least one branch a level.")
+    done: list[Node] = []
+    for level, n in enumerate(branching):
+        last = level == len(branching) - 1
+        parents = [node for node in forest.open() for _ in range(n)]
+        done += forest.ended()
+        born = play(tools, tools.task, parents, temperature=temperature, turns=None if last else every)
+        for node in born:
+            node.branched = True
+        forest.frontier = born
+    forest.frontier = done + forest.frontier
 
 
 @register("brancher", "segments", paper="TreeRPO (1.75)")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
+from polypath.core.recipe_types import Range
 from polypath.core.record import Rollout
 from polypath.core.registry import register
 from polypath.rollout.forest import Forest, Node
+from polypath.rollout.judging import judge_steps
 from polypath.rollout.records import answers, to_record
 from polypath.rollout.tools import Tools
+
+NO_JUDGE = "none"
 
 
 def _records(nodes: Sequence[Node], tools: Tools, key: object) -> list[Rollout]:
@@ -46,12 +51,22 @@ def within_context(forest: Forest, tools: Tools) -> list[Rollout]:
 
 
 @register("comparator", "strategies", paper="StraTA (0.1)")
-def strategies(forest: Forest, tools: Tools, *, top: float = 0.5) -> list[Rollout]:
+def strategies(
+    forest: Forest,
+    tools: Tools,
+    *,
+    top: float = 0.5,
+    judge: str = "none",
+    judge_tokens: Annotated[int, Range(1, None)] = 24,
+) -> list[Rollout]:
     """Two levels: the strategies of a prompt are one group, and the answers within each strategy are another.
 
     A strategy's reward is the mean of the best `top` share of its answers' rewards. Strategy tokens are trained under
-    the request that they answered, answers under the prompt with the strategy.
+    the request that they answered, answers under the prompt with the strategy. With a `judge` ("self" or the name of a
+    source) the steps of an episode that it finds useless are marked in the column `flagged`, for credit to punish.
     """
+    if judge != NO_JUDGE:
+        judge_steps(tools, answers(forest), judge, judge_tokens)
     rows = within_context(forest, tools)
     for root in forest.roots:
         written = [node for node in _below(root) if node.role == "strategy" and node.ids and node.keep]

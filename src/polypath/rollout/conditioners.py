@@ -137,6 +137,6 @@ def follow(forest: Forest, tools: Tools, *, template: str = "{prompt}\n\nStrateg
     grown = []
     for node in forest.frontier:
         filled = template.replace("{context}", tools.text(node).strip()).replace(SLOT, node.prompt.text)
-        context = {"id": str(node.path[-1]), "kind": "strategy"}
+        context = {"id": str(node.path[-1]), "kind": "strategy", "text": tools.text(node).strip()}
         grown.append(node.child(view=View(filled, node.view.system), context=context, role="answer"))
     forest.frontier = grown

@@ -112,6 +112,7 @@ def dry_run(plan: Plan, prompt: str = "the prompt") -> DryRun:
         sources=dict.fromkeys(_named_sources(plan), policy),
         more_prompts=lambda n: [next(endless) for _ in range(n)],
         embedder=policy.embed,
+        encoders=lambda name: policy.embed,
     )
     rollouts: list[Any] = []
     for call in plan.operators:

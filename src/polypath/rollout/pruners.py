@@ -13,7 +13,7 @@ from polypath.core.recipe_types import Range
 from polypath.core.registry import register
 from polypath.diversity.features import ngrams, tokens
 from polypath.rollout.forest import Forest, Node
-from polypath.rollout.tools import Tools
+from polypath.rollout.tools import OWN_STATES, Tools
 
 By = Literal["ngrams", "embeddings"]
 
@@ -36,16 +36,18 @@ def farthest(
     keep: Annotated[int, Range(1, None)] = 4,
     by: By = "embeddings",
     first: Literal["random", "lowest"] = "random",
+    encoder: str = OWN_STATES,
 ) -> None:
     """Keep the `keep` nodes of each prompt that are far from each other: farthest-first, from one start.
 
-    With fewer distinct nodes than `keep` all distinct ones stay. Embeddings need an encoder; n-grams (Jaccard of
-    word 1- to 3-grams) need none.
+    With fewer distinct nodes than `keep` all distinct ones stay. Embeddings are those of `encoder`, an alias or a
+    directory, or "policy" for the policy's own states; n-grams (Jaccard of word 1- to 3-grams) need none. Raises
+    UserError for an encoder that cannot be had.
     """
     for position, nodes in forest.by_prompt().items():
         texts = [tools.segment(node).strip() for node in nodes]
         distinct = list({text: place for place, text in reversed(list(enumerate(texts)))}.values())[::-1]
-        similarity = similarities([texts[place] for place in distinct], by, tools)
+        similarity = similarities([texts[place] for place in distinct], by, tools, encoder)
         start = tools.rng("farthest", position).randrange(len(distinct)) if first == "random" and distinct else 0
         picks = farthest_first(similarity, keep, start)
         keep_only(forest, [nodes[distinct[pick]] for pick in sorted(picks)], nodes, "near_duplicate")
@@ -74,10 +76,10 @@ def farthest_first(similarity: np.ndarray, k: int, first: int = 0) -> list[int]:
     return chosen
 
 
-def similarities(texts: Sequence[str], by: By, tools: Tools) -> np.ndarray:
+def similarities(texts: Sequence[str], by: By, tools: Tools, encoder: str = OWN_STATES) -> np.ndarray:
     """Pairwise similarity of texts (n, n): cosine of embeddings, or Jaccard of their word 1- to 3-grams."""
     if by == "embeddings":
-        vectors = tools.embed(texts) if texts else np.zeros((0, 1))
+        vectors = tools.embed(texts, encoder) if texts else np.zeros((0, 1))
         return vectors @ vectors.T
     grams = [ngrams(tokens(text), (1, 2, 3)) for text in texts]
     return np.array([[jaccard(a, b) for b in grams] for a in grams]).reshape(len(texts), len(texts))

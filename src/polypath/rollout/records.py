@@ -98,12 +98,14 @@ def episode_columns(node: Node, lineage: Sequence[Node]) -> dict[str, object]:
     """
     steps, at = [], 0
     for part in lineage:
-        steps += [{**step, "start": at + step["start"]} for step in part.steps]
+        steps += [{**step, "begun": step["start"], "start": at + step["start"]} for step in part.steps]
         at += len(part.ids)
     columns = {"starts": "start", "states": "state", "actions": "action"}
     found: dict[str, object] = {name: [step[key] for step in steps] for name, key in columns.items()}
-    turns = [{key: step[key] for key in ("action", "valid", "reward")} for step in steps]
-    return {**found, "turns": turns, **({"error": node.error} if node.error else {})}
+    found["turns"] = [{key: step[key] for key in ("action", "valid", "reward")} for step in steps]
+    if any("flagged" in step for step in steps):  # a judge has read it
+        found["flagged"] = [[s["start"], s["start"] + s["end"] - s["begun"]] for s in steps if s.get("flagged")]
+    return {**found, **({"error": node.error} if node.error else {})}
 
 
 def ledger(policy: Policy, before: tuple[int, int, int]) -> dict[str, int]:

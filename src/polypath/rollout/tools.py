@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,15 @@ from polypath.tasks.protocol import Interactive, Prompt, Task, Unverified
 from polypath.tasks.verify import Failures, verify_all
 
 MorePrompts = Callable[[int], list[tuple[int, Prompt]]]
+OWN_STATES = "policy"  # the encoder that is the policy itself
+
+
+@cache
+def load_encoder(name: str) -> Callable[[Sequence[str]], Any]:
+    """A sentence encoder by alias, directory or hub id, loaded once. Raises UserError when it cannot be had."""
+    from polypath.engines.embed import Embedder
+
+    return Embedder.load(name)
 
 
 @dataclass
@@ -40,6 +50,7 @@ class Tools:
     more_prompts: MorePrompts | None = None
     embedder: Callable[[Sequence[str]], Any] | None = None
     max_tokens: int | None = None
+    encoders: Callable[[str], Callable[[Sequence[str]], Any]] = field(default_factory=lambda: load_encoder)
     failures: Failures = field(default_factory=Failures)
     spent: dict[int, int] = field(default_factory=dict)  # tokens drawn, by position of the prompt
     _encoded: dict[View, list[int]] = field(default_factory=dict)
@@ -159,8 +170,13 @@ class Tools:
         ):
             node.score = score
 
-    def embed(self, texts: Sequence[str]) -> np.ndarray:
-        """Unit-norm embeddings (n, d). Raises UserError when there is no encoder: a random one would be no help."""
+    def embed(self, texts: Sequence[str], encoder: str = OWN_STATES) -> np.ndarray:
+        """Unit-norm embeddings (n, d) by the named encoder, or by the policy's own states.
+
+        Raises UserError when there is no encoder or it cannot be had: a random one would be no help.
+        """
+        if encoder != OWN_STATES:
+            return np.asarray(self.encoders(encoder)(list(texts)), dtype=np.float64)
         if self.embedder is None:
             raise UserError("rollout", "this plan needs an encoder and there is none", "Use by: ngrams, or give embed.")
         return np.asarray(self.embedder(list(texts)), dtype=np.float64)

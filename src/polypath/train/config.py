@@ -125,7 +125,11 @@ class SftConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Sampling for the curves (`every` steps, split "dev") and for the final table (split "test")."""
+    """Sampling for the curves (`every` steps, split "dev") and for the final table (split "test").
+
+    `plan` is how answers are drawn where that is not plain sampling, as after training with strategies; the `n` of its
+    first operator that has one becomes the number of samples.
+    """
 
     prompts: Annotated[int, Range(1, None)] = 64
     samples: Annotated[int, Range(1, None)] = 16
@@ -134,6 +138,7 @@ class EvaluateConfig:
     curve_prompts: Annotated[int, Range(1, None)] = 32
     curve_samples: Annotated[int, Range(1, None)] = 16
     temperature: Annotated[float, Range(0.0, None)] = 1.0
+    plan: Annotated[list[Call], Kinds(*OPERATORS)] | None = None
 
 
 @dataclass(frozen=True)

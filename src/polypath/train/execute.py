@@ -160,6 +160,7 @@ class Execution:
             params=SamplingParams(self.recipe.rollout.max_new_tokens, config.temperature),
             seed=self.recipe.seed,
             step=step,
+            plan=config.plan,
         )
         metrics = self.summarise(rollouts, [k for k in config.ks if k <= samples])
         return {f"eval/{name}": value for name, value in metrics.items() if not math.isnan(value)}

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from polypath.core import registry
+from polypath.core.errors import UserError
+from polypath.core.recipe import Call
 from polypath.core.record import Rollout
 from polypath.core.store import RolloutWriter, read_rollouts
 from polypath.engines.protocol import Policy, SamplingParams
@@ -25,6 +29,7 @@ def sample_evaluation(
     seed: int,
     step: int,
     run: str = "",
+    plan: Sequence[Call] | None = None,
 ) -> list[Rollout]:
     """`samples` verified rollouts of each prompt, also written to `path`; a complete file is read, not redone.
 
@@ -40,13 +45,13 @@ def sample_evaluation(
     partial = path.with_suffix(".partial")
     partial.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    plan = build({"grpo": {"n": samples}}, params=params)
+    chosen = build(_drawing(plan, samples) if plan else {"grpo": {"n": samples}}, params=params)
     per_slice = max(1, ROWS_AT_ONCE // samples)
     rollouts = []
     with RolloutWriter(partial) as writer:
         for first in range(0, len(prompts), per_slice):
             positions = list(enumerate(prompts))[first : first + per_slice]
-            batch, _ = plan.collect(policy, task, positions, seed=seed, step=step, purpose="evaluate")
+            batch, _ = chosen.collect(policy, task, positions, seed=seed, step=step, purpose="evaluate")
             rows = [_lean(rollout, run) for rollout in batch.rollouts()]
             if isinstance(task, Enumerable):
                 known = {prompt.id: len(task.solutions(prompt)) for _, prompt in positions}
@@ -56,6 +61,15 @@ def sample_evaluation(
             rollouts.extend(rows)
     partial.replace(path)
     return rollouts
+
+
+def _drawing(plan: Sequence[Call], samples: int) -> list[Call]:
+    """The operators, the first that draws a number drawing `samples`. Raises UserError when none does."""
+    first = next((i for i, call in enumerate(plan) if "n" in registry.entry(call.kind, call.name).knobs), None)
+    if first is None:
+        raise UserError("evaluate.plan", "has no operator that draws a number n", "Add {source: policy}.")
+    changed = replace(plan[first], knobs={**plan[first].knobs, "n": samples})
+    return [*plan[:first], changed, *plan[first + 1 :]]
 
 
 def _lean(rollout: Rollout, run: str) -> Rollout:

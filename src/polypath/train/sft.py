@@ -15,9 +15,11 @@ from polypath.engines.chat import encode_prompt
 from polypath.engines.protocol import Row, Scores
 from polypath.engines.scoring import plan_microbatches
 from polypath.engines.transformers import TransformersPolicy
+from polypath.tasks.environments.task import EnvironmentTask
 from polypath.tasks.protocol import Enumerable, Prompt, Task
 from polypath.train.checkpoint import save_checkpoint
 from polypath.train.config import SftConfig
+from polypath.train.imitation import imitation_rows
 from polypath.train.learner import Learner
 
 
@@ -63,6 +65,8 @@ def demonstration_rows(
 
     Raises UserError for a task that has no demonstrations.
     """
+    if isinstance(task, EnvironmentTask):
+        return imitation_rows(policy.tokenizer, task, prompts, per_prompt, seed)
     if not isinstance(task, Enumerable):
         raise UserError("task", f"'{task.name}' has no demonstrations to learn from", "Use a task that has some.")
     end = policy.tokenizer.eos_token_id

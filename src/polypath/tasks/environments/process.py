@@ -84,8 +84,10 @@ class ProcessEnvironment:
             line = json.dumps({"do": method, "with": list(arguments)}) + "\n"
             os.write(process.stdin.fileno(), line.encode())  # type: ignore[union-attr]
             answer = json.loads(self._read(process, self.start if fresh else self.timeout))
-        except (OSError, ValueError) as error:
-            raise self._died(f"it did not answer ({error})") from error
+        except OSError as error:
+            raise self._died(_ending(process)) from error
+        except ValueError as error:
+            raise self._died(f"it did not answer in JSON ({error})") from error
         if "user_error" in answer:
             raise UserError(*answer["user_error"])
         if "error" in answer:
@@ -120,9 +122,7 @@ class ProcessEnvironment:
                 raise self._died(f"it gave no answer within {seconds:g} s")
             part = os.read(pipe, 65536)
             if not part:
-                code = process.wait()
-                how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-                raise self._died(f"its process ended ({how})")
+                raise self._died(_ending(process))
             self._buffer += part
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -133,6 +133,13 @@ class ProcessEnvironment:
         said = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         self.close()
         return EnvironmentDied(f"environment {self.name}: {reason}" + (f"; it said: {said[-1][:200]}" if said else ""))
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended whose pipes are closed."""
+    code = process.wait()
+    how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"its process ended ({how})"
 
 
 def turn_of(answer: dict[str, Any]) -> Turn:

@@ -21,6 +21,8 @@ from polypath.tasks.protocol import Prompt, Score
 from polypath.tasks.splits import check_split, content_id
 
 C = TypeVar("C", bound=type)
+PLAN_REQUEST = "{prompt}\n\nBefore acting, write one short strategy. Do not act yet."
+PLAN_SHOWN = "{prompt}\n\nStrategy: {context}"
 ASK = "Answer with one action and nothing else."
 
 
@@ -66,6 +68,8 @@ class EnvironmentTask:
         self.timeout = timeout
         self.rules = Rules(turns, show, invalid, penalty, self.chat)
         self.instructions = str(about.instructions) if instructions is None else instructions
+        self.plan_request = str(getattr(about, "plan_request", PLAN_REQUEST))  # how an expert's plan is asked for
+        self.plan_shown = str(getattr(about, "plan_shown", PLAN_SHOWN))  # and shown to those who follow it
         self._id = json.dumps([name, knobs, self.chat, show, self.instructions], sort_keys=True)
         self._idle: list[Environment] = []
         self._openings: dict[int, Prompt] = {}

@@ -105,6 +105,7 @@ class TicTacToe:
     """
 
     chat = False
+    plan_request, plan_shown = "{prompt} plan", "{prompt} plan {context} >"
 
     def __init__(
         self,
