@@ -98,8 +98,13 @@ def entropy(labels: Sequence[Hashable], *, categories: int | None = None) -> flo
     if not counts or (categories is not None and categories < 2):
         return math.nan
     _declared(counts, categories)
-    value = math.log(hill_number(counts, q=1.0))
+    value = entropy_of_counts(counts)
     return value / math.log(categories) if categories else value
+
+
+def entropy_of_counts(counts: Sequence[int]) -> float:
+    """Shannon entropy of shares in nats; NaN for none."""
+    return math.log(hill_number(counts, q=1.0)) if counts else math.nan
 
 
 @register("measure", "entropy_corrected", paper="Miller 1955", traits={INVARIANT, MORE})
@@ -115,7 +120,7 @@ def entropy_corrected(labels: Sequence[Hashable], *, categories: int | None = No
     if not counts:
         return math.nan
     _declared(counts, categories)
-    return math.log(hill_number(counts, q=1.0)) + ((categories or len(counts)) - 1) / (2 * sum(counts))
+    return entropy_of_counts(counts) + ((categories or len(counts)) - 1) / (2 * sum(counts))
 
 
 def _declared(counts: Sequence[int], categories: int | None) -> None:
@@ -167,16 +172,23 @@ def attribute_entropy(attributes: Sequence[Attributes], *, categories: Categorie
 def attribute_entropies(attributes: Sequence[Attributes], *, categories: Categories = None) -> dict[Hashable, float]:
     """The normalised entropy of each attribute, NaN for one declared to have a single category."""
     columns = attribute_values(attributes)
-    if isinstance(categories, Sequence):
-        if columns and len(categories) != len(columns):
-            what = f"are {len(categories)} for {len(columns)} attributes"
-            raise UserError("categories", what, "Give one per attribute.")
-        categories = dict(zip(columns, categories, strict=False))
-    found = {}
-    for name, seen in columns.items():
-        declared = categories.get(name) if isinstance(categories, Mapping) else categories
-        found[name] = entropy(seen, categories=declared or max(2, len(class_counts(seen))))
-    return found
+    declared = declared_categories(columns, categories)
+    return {
+        name: entropy(seen, categories=declared.get(name) or max(2, len(class_counts(seen))))
+        for name, seen in columns.items()
+    }
+
+
+def declared_categories(columns: Mapping[Hashable, object], categories: Categories) -> dict[Hashable, int | None]:
+    """The declared number of values of each attribute, None where none is. Raises UserError for too many or few."""
+    if isinstance(categories, Mapping):
+        return {name: categories.get(name) for name in columns}
+    if not isinstance(categories, Sequence):
+        return dict.fromkeys(columns, categories)
+    if columns and len(categories) != len(columns):
+        what = f"are {len(categories)} for {len(columns)} attributes"
+        raise UserError("categories", what, "Give one per attribute.")
+    return dict(zip(columns, categories, strict=False))
 
 
 def default_behaviours(attributes: Sequence[Attributes], *, share: float = 0.8) -> dict[Hashable, Hashable]:

@@ -122,6 +122,12 @@ def _balls(
     return a, b, len(a) > k and len(b) > 0
 
 
+def ball_members(centres: ArrayLike, points: ArrayLike, k: int) -> Iterator[NDArray[np.bool_]] | None:
+    """By blocks of reference centres, which items lie in their balls, (block, n); None where that is undefined."""
+    a, b, defined = _balls(centres, points, k, NAMES[::-1])
+    return _inside(a, b, k) if defined else None
+
+
 def _inside(centres: NDArray[Any], points: NDArray[Any], k: int) -> Iterator[NDArray[np.bool_]]:
     """By blocks of centres, bool (block, points): inside the ball of a centre to its k-th nearest other centre."""
     for part in parts(len(centres), max(len(centres), len(points))):

@@ -64,11 +64,15 @@ def ngram_vendi(texts: Sequence[str], *, largest: int = 2, q: float = 1.0) -> fl
     >>> round(ngram_vendi(["a b", "a b", "c"]), 6)
     1.889882
     """
+    return kernel_vendi(bag_kernel(bags_of(texts, largest)), q=q)
+
+
+def bags_of(texts: Sequence[str], largest: int) -> list[Counter[tuple[str, ...]]]:
+    """How often each n-gram, n = 1..largest, is in each text."""
     words = [tokens(text) for text in texts]
-    bags = [
+    return [
         Counter(tuple(one[i : i + n]) for n in range(1, largest + 1) for i in range(len(one) - n + 1)) for one in words
     ]
-    return kernel_vendi(bag_kernel(bags), q=q)
 
 
 @register("measure", "self_repetition", paper="arXiv:2403.00553", traits={INVARIANT, LESS})
@@ -80,7 +84,7 @@ def self_repetition(texts: Sequence[str], *, n: int = 4) -> float:
     >>> round(self_repetition(["a b c", "a b d", "x y z"], n=2), 6)  # log 2, log 2, 0
     0.462098
     """
-    if not len(texts):
+    if len(texts) < 2:
         return math.nan
     *_, grams = text_ngrams(texts, n)
     gram, owner, _ = grams.by_owner(len(texts))
