@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from peers import line, run
+from peers import amount, line, run
 
 from polypath.diversity import measures
 
@@ -50,7 +50,9 @@ def vendi(quick: bool) -> None:
         rows = rows_of(n, np.float64)
         theirs, ours, expected, value = interleaved(lambda r=rows: peer.score_X(r), lambda r=rows: measures.vendi(r), 1)
         difference = f"{abs(value / expected - 1):.1g} relative"
-        line(f"Vendi, n = {n}, d = 384", "vendi-score `score_X`", theirs, ours, difference, "40, 200")
+        line(
+            f"Vendi, n = {n}, d = 384", "vendi-score `score_X`", theirs, ours, difference, "40" if n <= 2000 else "200"
+        )
         largest = n
     n = 2500 if quick else 10_000
     rows = rows_of(n, np.float64)
@@ -64,7 +66,8 @@ def vendi(quick: bool) -> None:
     )
     guess, difference = theirs * (n / largest) ** 3, f"{abs(value / expected - 1):.1g} relative"
     name = f"Vendi, n = {n}, d = 384"
-    line(name, f"vendi-score `score_X`, from n = {largest} by n^3", guess, ours, f"{peak:.0f} MiB of ours", "1000")
+    line(name, f"vendi-score `score_X`, from n = {largest} by n^3", guess, ours, difference, "1000")
+    amount(name, "MB of memory", peak * 1.048576, 50, "score_X: 800 MB")
     line(name, "vendi-score `score_dual`, unit rows given", dual, ours, difference, "-")
 
 

@@ -73,10 +73,12 @@ CALLS = {
     "average_linkage": lambda group: p.average_linkage(group["similarity"], threshold=0.6),
     "hdbscan": lambda group: p.hdbscan(group["embeddings"]),
     "leader": lambda group: p.leader(group["embeddings"], threshold=0.6),
+    "k_means": lambda group: p.k_means(group["embeddings"], clusters=3),
+    "adaptive_leader": lambda group: p.adaptive_leader(group["embeddings"], start=0.6),
     "by_threshold": lambda group: p.by_threshold(group["embeddings"], threshold=0.6),
     "by_equivalence": lambda group: p.by_equivalence(group["texts"], p.each(lambda a, b: a[:1] == b[:1])),
 }
-ORDERED = {"leader"}  # a stream's classes depend on its order
+ORDERED = {"leader", "adaptive_leader", "k_means"}  # a stream's classes, and draws, depend on the order
 
 
 def a_group(size, seed):

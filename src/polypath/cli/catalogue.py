@@ -12,8 +12,8 @@ from polypath.core.document import packaged
 from polypath.core.errors import UserError, did_you_mean
 from polypath.core.registry import Entry, entries
 
-METHOD, PLAN, RECIPE = "credit", "plan", "recipe"  # kinds whose members are YAML files
-FOLDERS = {METHOD: "methods", PLAN: "plans", RECIPE: "recipes"}
+METHOD, PLAN, RECIPE, SELECTION = "credit", "plan", "recipe", "selection"  # kinds whose members are YAML files
+FOLDERS = {METHOD: "methods", PLAN: "plans", RECIPE: "recipes", SELECTION: "selections"}
 
 
 @dataclass(frozen=True)

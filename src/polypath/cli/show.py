@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from polypath.cli.catalogue import METHOD, PLAN, RECIPE, Item, catalogue, find
+from polypath.cli.catalogue import METHOD, PLAN, RECIPE, SELECTION, Item, catalogue, find
 from polypath.cli.output import emit, say, table
 from polypath.core.registry import Entry
 
@@ -73,7 +73,7 @@ def _recipe(item: Item) -> str:
 
 def _method(item: Item) -> str:
     body = item.body()
-    composition = {key: body[key] for key in ("plan", "credit", "loss") if body.get(key)}
+    composition = {key: body[key] for key in ("plan", "credit", "loss", "select", "groups") if body.get(key)}
     parts = [item.summary, *(f"- {choice}" for choice in body.get("choices", ()))]
     parts = ["\n".join(parts), *(_knobs(item.entry) if item.entry else ())]
     parts.append(yaml.safe_dump(composition, sort_keys=False, allow_unicode=True, width=WIDTH).rstrip())
@@ -81,12 +81,23 @@ def _method(item: Item) -> str:
     parts += [f"Confidence: {confidence}"] if confidence else []
     if item.kind == PLAN:
         return "\n\n".join([*parts, _cost(item)])
+    if item.kind == SELECTION:
+        return "\n\n".join([*parts, *_picks(item, body)])
     for example in body.get("examples", ())[:1]:
         given, knobs = json.dumps(example.get("given", {})), example.get("knobs", {})
         expected = f"Worked example: {given} gives {json.dumps(example.get('advantages'))}"
         options = "".join(f" -o {key}={value}" for key, value in knobs.items())
         parts += [expected, f"Try it: echo '{given}' | polypath {METHOD} {item.name} -{options}"]
     return "\n\n".join(parts)
+
+
+def _picks(item: Item, body: dict[str, Any]) -> list[str]:
+    """The worked example of a selection, and how it is called."""
+    example = body["examples"][0]
+    given, k = json.dumps(example["given"]), example["k"]
+    options = "".join(f" -o '{key}={json.dumps(value)}'" for key, value in example.get("knobs", {}).items())
+    picked = f"Worked example: {k} of {given} are {example['indices']}, gains {example['gains']}."
+    return [f"{picked} {example['derivation']}", f"Run it: polypath select FILE --k {k} --method {item.name}{options}"]
 
 
 def _cost(item: Item) -> str:

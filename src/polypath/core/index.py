@@ -1,7 +1,7 @@
 """Rebuild the static registry index: `python -m polypath.core.index`.
 
-It lists every registered function, every `methods/*.yaml` as an entry of kind "credit", and every `plans/*.yaml` as one
-of kind "plan".
+It lists every registered function, every `methods/*.yaml` as an entry of kind "credit", every `plans/*.yaml` as one
+of kind "plan" and every `selections/*.yaml` as one of kind "selection".
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from polypath.core import registry
 from polypath.core.document import load_document, packaged
 
 PATH = Path(__file__).with_name("index.json")
-FOLDERS = {"credit": "methods", "plan": "plans"}  # kinds whose members are YAML files
-RETURNS = {"credit": ("advantages",), "plan": ("groups",)}
+FOLDERS = {"credit": "methods", "plan": "plans", "selection": "selections"}  # kinds whose members are YAML files
+RETURNS = {"credit": ("advantages",), "plan": ("groups",), "selection": ("indices", "gains")}
 SCANNED = (
     "core",
     "diversity",

@@ -5,7 +5,15 @@ What belongs to no class (None, a negative label, noise) stands alone. Exact and
 between pairs (rules, classifiers, entailment, decision models, judges) in `pairs`, clusters in `clusters`.
 """
 
-from polypath.diversity.partitions.clusters import Leader, average_linkage, by_threshold, hdbscan, leader
+from polypath.diversity.partitions.clusters import (
+    Leader,
+    adaptive_leader,
+    average_linkage,
+    by_threshold,
+    hdbscan,
+    k_means,
+    leader,
+)
 from polypath.diversity.partitions.labels import (
     class_sizes,
     classes,
@@ -29,6 +37,7 @@ from polypath.diversity.partitions.pairs import (
 __all__ = [
     "SAME",
     "Leader",
+    "adaptive_leader",
     "asked",
     "average_linkage",
     "both_ways",
@@ -39,6 +48,7 @@ __all__ = [
     "each",
     "first_appearance",
     "hdbscan",
+    "k_means",
     "leader",
     "linked",
     "same_answer",

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from polypath.core.arrays import Array
 from polypath.core.errors import UserError, missing_extra
 from polypath.core.registry import register
+from polypath.core.seeds import derive
 from polypath.diversity.kernels.vector import unit_rows
 from polypath.diversity.partitions.labels import first_appearance
 from polypath.diversity.partitions.pairs import over_groups, union_find
@@ -140,3 +141,53 @@ def by_threshold(embeddings: ArrayLike, *, threshold: float = 0.8) -> np.ndarray
     """Connected components of "cosine of at least `threshold`" of one set: (n, d) -> int (n,)."""
     rows = unit_rows(embeddings)
     return union_find(rows @ rows.T >= threshold)
+
+
+@register("partition", "k_means", returns="labels", paper="Lloyd 1982")
+def k_means(embeddings: Array, *, clusters: int = 8, seed: int = 0) -> np.ndarray:
+    """Spherical k-means of the unit rows, at most `clusters` classes, in order of first appearance.
+
+    Shapes: (..., G, d) -> int (..., G). Raises UserError for a row of zeros or NaN, and without scikit-learn.
+    """
+    try:
+        from sklearn.cluster import KMeans
+    except ImportError:
+        raise missing_extra("partition k_means", "scikit-learn", "measure") from None
+    if clusters < 1:
+        raise UserError("k_means.clusters", f"is {clusters}", "Ask for at least one.")
+
+    def one(group: np.ndarray) -> np.ndarray:
+        rows = unit_rows(group)
+        most = min(clusters, len(np.unique(rows.round(9), axis=0)))
+        if most < 2:
+            return np.zeros(len(rows), dtype=np.int64)
+        model = KMeans(most, n_init=4, random_state=derive(seed, "k_means") % 2**32).fit(rows)
+        return first_appearance(model.labels_.tolist())
+
+    return over_groups(one, np.asarray(embeddings, dtype=float), 2)
+
+
+@register("partition", "adaptive_leader", returns="labels", paper="Adaptive exploration [1.22]")
+def adaptive_leader(embeddings: Array, *, start: float = 0.5, width: float = 1.0) -> np.ndarray:
+    """Online clusters with an adaptive threshold: an item joins the nearest centroid, or opens a cluster.
+
+    It joins when its cosine to that centroid is at least the running mean minus `width` standard deviations of the
+    cosines with which items have joined so far (`start` before three have), and moves the centroid. One pass in order.
+    Shapes: (..., G, d) -> int (..., G).
+    """
+
+    def one(group: np.ndarray) -> np.ndarray:
+        sums, labels, joined = np.zeros((0, group.shape[-1])), [], []
+        for row in unit_rows(group):
+            cosine = sums @ row / np.linalg.norm(sums, axis=1) if len(sums) else np.zeros(0)
+            limit = float(np.mean(joined) - width * np.std(joined)) if len(joined) >= 3 else start
+            nearest = int(np.argmax(cosine)) if len(cosine) else -1
+            if nearest >= 0 and cosine[nearest] >= limit - 1e-12:
+                sums[nearest] += row
+                joined.append(float(cosine[nearest]))
+            else:
+                nearest, sums = len(sums), np.vstack([sums, row])
+            labels.append(nearest)
+        return np.asarray(labels, dtype=np.int64)
+
+    return over_groups(one, np.asarray(embeddings, dtype=float), 2)

@@ -167,6 +167,8 @@ def swap(
     """
     n = len(attributes)
     k = check_k(k, n, "swap")
+    if not target:
+        raise UserError("swap.target", "there is no target", "Give one, such as target={woman: [0.4, 0.6]}.")
     names = [name for name in target if any(name in row for row in attributes)]
     has = np.array([[name in row for name in names] for row in attributes], dtype=float).reshape(n, len(names))
     low, high = (np.array([target[name][side] for name in names]) for side in (0, 1))
