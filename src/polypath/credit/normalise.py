@@ -98,3 +98,24 @@ def whiten(
     centred = values - first - divide(xp.sum(lengths * (values - first), axis=-1, keepdims=True), count)
     variance = divide(xp.sum(lengths * centred**2, axis=-1, keepdims=True), count - 1.0)
     return on * centred / xp.sqrt(variance + eps)
+
+
+@register("normalise", "verdict", returns="advantages", paper="arXiv:2506.01347", traits={"permutation_equivariant"})
+def verdict(
+    rewards: Array,
+    base_rewards: Array,
+    *,
+    positive: Annotated[float, Range(0, None)] = 0.1,
+    negative: Annotated[float, Range(0, None)] = 1.0,
+) -> Array:
+    """`positive` times the fused reward where the reward as given is above 0, and -`negative` elsewhere; no baseline.
+
+    Pushing wrong answers down spreads their probability over all others in proportion, so the correct ones keep their
+    ratios; pushing correct ones up favours those that are already likely. Shapes: (..., G), (..., G) -> (..., G).
+
+    >>> verdict([1.0, 0.0, 0.0], [1.0, 0.0, 0.0]).tolist()
+    [0.1, -1.0, -1.0]
+    """
+    fused, base = as_float(rewards), as_float(base_rewards)
+    xp = array_namespace(fused)
+    return xp.where(base > 0, positive * fused, base * 0.0 - negative) + 0.0 * fused

@@ -125,7 +125,7 @@ class SftConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Sampling for the curves (`every` steps, split "dev") and for the final table (split "test").
+    """Sampling for the curves (`every` steps, split "dev") and for the final table (`split`, "dev" to tune on).
 
     `plan` is how answers are drawn where that is not plain sampling, as after training with strategies; the `n` of its
     first operator that has one becomes the number of samples.
@@ -133,6 +133,7 @@ class EvaluateConfig:
 
     prompts: Annotated[int, Range(1, None)] = 64
     samples: Annotated[int, Range(1, None)] = 16
+    split: Literal["dev", "test"] = "test"
     ks: list[Annotated[int, Range(1, None)]] = field(default_factory=lambda: [1, 4, 16])
     every: Annotated[int, Range(1, None)] | None = None
     curve_prompts: Annotated[int, Range(1, None)] = 32

@@ -140,8 +140,8 @@ class Execution:
         return self.evaluate(config, prompts, config.curve_samples, f"step-{step:06d}", step)
 
     def finish(self, config: EvaluateConfig) -> None:
-        """The final table's rollouts, on the test split, into `evaluation/final.jsonl`; their means to `final.json`."""
-        prompts = self.task.prompts("test", n=config.prompts, seed=0)
+        """The final table's rollouts into `evaluation/final.jsonl`; their means to `final.json`."""
+        prompts = self.task.prompts(config.split, n=config.prompts, seed=0)
         # Every arm draws with the same noise, whatever number of steps it took.
         metrics = self.evaluate(config, prompts, config.samples, "final", 0)
         loop = self.recipe.train or self.recipe.sft
