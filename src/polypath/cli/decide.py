@@ -94,6 +94,38 @@ def evaluate(
     decide_eval.evaluate_file(files[0], model, readout, length, save=save, seed=seed, as_json=as_json)
 
 
+@app.command("serve", epilog="Example: polypath decide serve --model smollm2 --port 8000")
+def serve(
+    model: Annotated[str, typer.Option(help="An alias, a directory or a hub id.")] = "smollm2",
+    readout: Annotated[str, typer.Option(help="label_tree, letter or yes_no.")] = "label_tree",
+    length: Annotated[str, typer.Option(help="A label's score: sum or mean of its log-probabilities.")] = "sum",
+    calibration: Annotated[str, typer.Option(help="A calibration file, fitted for this model and readout.")] = "",
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Annotated[str, typer.Option(envvar="POLYPATH_TOKEN", help="The key that clients must send.")] = "",
+    alias: Annotated[list[str] | None, typer.Option(help="A further model name that clients may send.")] = None,
+    questions: Annotated[int, typer.Option(min=1, help="Most questions of a request.")] = 400,
+    waiting: Annotated[int, typer.Option(min=1, help="Most requests that wait; the next is told 503.")] = 256,
+    body_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 2_000_000,
+) -> None:
+    """Answer System One (/v1/systemone) and OpenAI Decisions (/v1/decisions) clients from one model."""
+    from polypath.cli import decide_serve
+
+    decide_serve.serve(
+        model,
+        readout=readout,
+        length=length,
+        calibration=calibration,
+        host=host,
+        port=port,
+        token=token,
+        aliases=alias or [],
+        questions=questions,
+        waiting=waiting,
+        body_bytes=body_bytes,
+    )
+
+
 def rows(answers: dict[str, Answer]) -> list[tuple[str, str, float]]:
     """A line for every option, the most probable first within its question."""
     found = []

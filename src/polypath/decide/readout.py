@@ -124,6 +124,10 @@ def ask(
     }
     branches = {key: make(reorder(question, orders[key])) for key, question in questions.items()}
     rows = [row for own in branches.values() for row in branch_rows(policy.tokenizer, policy.stop_ids[0], state, own)]
+    longest = max((len(row.prompt_ids) + len(row.ids) for row in rows), default=0)
+    if longest > policy.max_positions + 1:
+        what = f"with a question it has {longest} tokens, and the model reads {policy.max_positions}"
+        raise UserError("state", what, "Shorten the state, or the options' descriptions.")
     scores = iter(score_rows_in_tree(policy, rows))
     answers = {}
     for key, question in questions.items():

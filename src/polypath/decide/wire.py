@@ -106,8 +106,55 @@ def parse_openai(request: Any) -> tuple[str, list[Question]]:
     questions = _field(body, "questions", "request")
     if not isinstance(questions, list) or not questions:
         raise UserError("questions", "is no list of questions", "Give a list of at least one.")
-    state = plain(_field(body, "input", "request"), "input")
+    state = conversation(_field(body, "input", "request"), "input")
     return state, [_openai_question(given, f"questions[{i}]") for i, given in enumerate(questions)]
+
+
+def conversation(given: Any, where: str) -> str:
+    """A text as it is; messages, calls and their outputs as one paragraph each. Raises UserError for images.
+
+    >>> conversation([{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}], "input")
+    'user: Hi'
+    """
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list) or not given:
+        raise UserError(where, f"is {given!r:.40}", "Give a text, or a list of at least one message.")
+    return "\n\n".join(_turn(_object(item, f"{where}[{i}]"), f"{where}[{i}]") for i, item in enumerate(given))
+
+
+def _turn(item: Json, where: str) -> str:
+    kind = item.get("type", "message")
+    if kind == "message":
+        return f"{_text(item, 'role', where)}: {_content(_field(item, 'content', where), f'{where}.content')}"
+    if kind in ("function_call", "custom_tool_call"):
+        given = "arguments" if kind == "function_call" else "input"
+        return f"call {_text(item, 'name', where)}: {_content(_field(item, given, where), f'{where}.{given}')}"
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        return f"output: {_content(_field(item, 'output', where), f'{where}.output')}"
+    raise UserError(f"{where}.type", f"{kind!r} is no kind of input", "Give messages, calls or their outputs.")
+
+
+def _text(item: Json, key: str, where: str) -> str:
+    found = _field(item, key, where)
+    if not isinstance(found, str):
+        raise UserError(f"{where}.{key}", f"is a {type(found).__name__}", "Give a text.")
+    return found
+
+
+def _content(given: Any, where: str) -> str:
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list):
+        raise UserError(where, f"is a {type(given).__name__}", "Give a text, or a list of text parts.")
+    texts = []
+    for i, part in enumerate(given):
+        own = _object(part, f"{where}[{i}]")
+        key = "refusal" if own.get("type") == "refusal" else "text"
+        if key not in own:
+            raise UserError(f"{where}[{i}]", f"{own.get('type')!r} holds no text", "This model reads text alone.")
+        texts.append(_text(own, key, f"{where}[{i}]"))
+    return "\n".join(texts)
 
 
 def _openai_question(given: Any, where: str) -> Question:
