@@ -107,8 +107,7 @@ def _stage(item: Mapping[str, Any], where: str) -> Stage:
     body = {key: value for key, value in item.items() if key not in ("as", "from")}
     kind, inner = next(iter(body.items()), ("", None))
     if kind == "selector":  # how many is said when the recipe runs
-        name, knobs = (inner, {}) if isinstance(inner, str) else next(iter(inner.items()))
-        body = {kind: {name: {"k": 1, **(knobs or {})}}}
+        body = {kind: {inner: {"k": 1}} if isinstance(inner, str) else _with_k(inner)}
     call = parse_stage(body, where, KINDS)
     entry = registry.entry(call.kind, call.name)
     function = registry.get(call.kind, call.name)
@@ -120,6 +119,10 @@ def _stage(item: Mapping[str, Any], where: str) -> Stage:
             raise UserError(f"{where} {call.name}.from", f"takes no '{name}'", did_you_mean(name, entry.data))
     takes = {p: renamed.get(p, p) for p in entry.data}
     return Stage(call, takes, optional, item.get("as") or (entry.returns[0] if entry.returns else call.kind))
+
+
+def _with_k(inner: Any) -> Any:
+    return {name: {"k": 1, **(knobs or {})} for name, knobs in inner.items()} if isinstance(inner, Mapping) else inner
 
 
 def run(recipe: Recipe, fields: Fields, *, k: int, chosen: Sequence[int] = ()) -> Selection:

@@ -177,7 +177,8 @@ def adaptive_leader(embeddings: Array, *, start: float = 0.5, width: float = 1.0
     """
 
     def one(group: np.ndarray) -> np.ndarray:
-        sums, labels, joined = np.zeros((0, group.shape[-1])), [], []
+        sums, labels = np.zeros((0, group.shape[-1])), []
+        joined: list[float] = []
         for row in unit_rows(group):
             cosine = sums @ row / np.linalg.norm(sums, axis=1) if len(sums) else np.zeros(0)
             limit = float(np.mean(joined) - width * np.std(joined)) if len(joined) >= 3 else start
