@@ -47,6 +47,7 @@ def test_features_are_read_by_measures_as_they_are():
 @pytest.mark.parametrize("entry", registry.entries("features"), ids=lambda entry: entry.name)
 def test_every_registered_feature_has_one_value_per_item_and_a_signature(entry):
     given = {"texts": ["Let x = 1.", ""], "outcomes": [[1, 0], [0, 1]], "activations": [[1.0], [0.0]]}
+    given["embed"] = lambda texts: np.ones((len(texts), 3))
     found = registry.get("features", entry.name)(*(given[name] for name in entry.data))
     assert len(found) == 2 and found.signature.name == entry.name and len(found.signature.hash) == 8
 

@@ -89,7 +89,7 @@ def step_embeddings(texts: Sequence[str], embed: Callable[[Sequence[str]], Any])
     return Features(np.split(rows, cuts) if steps else [], Signature("step_embeddings", dims=rows.shape[1]))
 
 
-@register("features", "as_columns", returns="columns", paper="Infinite feature selection [2.63]")
+@register("quality", "as_columns", returns="columns", paper="Infinite feature selection [2.63]")
 def as_columns(embeddings: ArrayLike) -> NDArray[np.float64]:
     """Items as columns: the vector of an item holds its value on every sample. (n, samples) -> (samples, n)."""
     return np.ascontiguousarray(np.asarray(embeddings, dtype=float).T)
