@@ -405,6 +405,10 @@ def test_compare_pairs_arms(run, tmp_path):
     result = data(run("compare", *paths, "-m", "pass@1", "--json"))
     assert [(d["arm"], d["value"]) for d in result["differences"]] == [("rarity", pytest.approx(1 / 2))]
     assert "rarity - grpo" in run("compare", *paths).stdout
+    [split] = data(run("compare", *paths, "--branch-words", 1, "--json"))["branches"]
+    assert split["difference"]["value"] == pytest.approx(split["allocation"]["value"] + split["skill"]["value"])
+    assert (split["difference"]["value"], split["skill"]["n"]) == (pytest.approx(1 / 2), 2)
+    assert "split by the first 1 words" in run("compare", *paths, "--branch-words", 1).stdout
 
 
 def test_report_writes_a_page(run, tmp_path):
