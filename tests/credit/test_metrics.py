@@ -24,6 +24,22 @@ def test_where_the_diversity_signal_went():
     assert found["frac_signal_from_diversity"] == pytest.approx(2 / 3, abs=1e-5)
 
 
+def test_what_a_silent_signal_reports():
+    """A gate that never opens, a signal that is constant, and one that works in the first group of two only."""
+    groups = {"rewards": [1, 1, 0], "labels": [0, 1, 2]}, {"rewards": [1, 1, 0], "labels": [0, 0, 2]}
+
+    def workings(signal, gate, *batch):
+        stages = [{"signal": signal}, {"gate": gate}, {"fuse": {"additive": {"lam": 0.5}}}, {"normalise": "centre"}]
+        found = metrics(stages, *batch)
+        return [found[n] for n in ("frac_moved_by_diversity", "frac_diversity_varies", "diversity_gate_open")]
+
+    assert workings("distinctness", {"reward_above": {"threshold": 10}}, *groups) == [0.0, 0.5, 0.0]
+    assert workings("distinctness", "any", groups[0]) == [0.0, 0.0, 1.0]
+    assert workings("distinctness", "correct", *groups) == [1.0, 0.5, pytest.approx(2 / 3)]
+    assert "frac_moved_by_diversity" not in metrics("grpo", *groups)
+    assert np.isnan(metrics(RARITY, {"rewards": [np.nan], "labels": [0]})["frac_moved_by_diversity"])
+
+
 def test_a_bonus_that_pays_wrong_answers_shows():
     """d = 2/3, 2/3, 1/3... of 0, 0, 1, 1: the wrong pair shares a class and the others do not."""
     stages = [{"signal": "distinctness"}, {"fuse": {"additive": {"lam": 1.0}}}, {"normalise": "centre"}]

@@ -129,7 +129,12 @@ def test_a_tiny_difference_in_diversity_stays_tiny(name):
 
 def test_where_the_spread_is_divided_by_all_the_same_it_is_counted():
     texts = ["a b c d e", "a b c d f", "a b c d g", "a b c d e"]
-    result = credit.build({"dpwriter_reward": {"gate": "any"}})({"rewards": [12.0] * 4, "texts": texts})
+    stages = [
+        {"signal": "ngram_unique_share"},
+        {"fuse": {"multiplicative": {"strength": 0.6}}},
+        {"normalise": "z_score"},
+    ]
+    result = credit.build(stages)({"rewards": [12.0] * 4, "texts": texts})
     assert result.metrics["std_inflated_groups"] == 1.0 and np.abs(result.advantages[0]).max() > 0.5
 
 

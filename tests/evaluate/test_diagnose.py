@@ -32,6 +32,9 @@ HEALTHY = {  # metric -> its course over t from 0 to 1
     "frac_all_wrong": lambda t: 0.3 - 0.2 * t,
     "frac_tied": lambda t: 0.35,
     "frac_signal_from_diversity": lambda t: 0.3,
+    "frac_moved_by_diversity": lambda t: 0.6,
+    "frac_diversity_varies": lambda t: 0.9,
+    "diversity_gate_open": lambda t: 0.4,
     "distinct_per_correct_set": lambda t: 2.0 + 0.3 * t,
     "top_answer_mass": lambda t: 0.4 + 0.2 * t,
     "corr_credit_length": lambda t: 0.05,
@@ -66,6 +69,11 @@ SICK = {
         "frac_signal_from_diversity": lambda t: 0.9,
         "correct": lambda t: 0.5 - 0.1 * t,
         "top_answer_mass": lambda t: 0.4,
+    },
+    "diversity_silent": {
+        "frac_signal_from_diversity": lambda t: 0.0,
+        "frac_moved_by_diversity": lambda t: 0.0,
+        "diversity_gate_open": lambda t: 0.0,
     },
     "off_policy": {"foreign": lambda t: 0.6},
     "sampler_mismatch": {"sampler_mismatch": lambda t: 0.2},
@@ -139,6 +147,25 @@ def test_evidence_holds_the_numbers_and_the_steps(tmp_path):
     assert found.evidence == told
 
 
+def test_a_silent_signal_is_told_with_the_place_where_it_is_lost(tmp_path):
+    (found,) = diagnose(Trace.read(write_run(tmp_path, SICK["diversity_silent"].items(), noise=0.0))).diagnoses
+    assert found.evidence == (
+        "diversity makes up 0 of the credit in steps 80-99 (healthy: at least 0.005); "
+        "it moves credit in 0 of the groups; the signal differs between rollouts in 0.9 of the groups; "
+        "its gate is open for 0 of the rollouts"
+    )
+
+
+def test_a_method_without_diversity_is_not_silent(tmp_path):
+    """GRPO reports 0 of its credit from diversity, and has none that could be moved."""
+    without = dict.fromkeys(
+        ("frac_moved_by_diversity", "frac_diversity_varies", "diversity_gate_open"), lambda t: np.nan
+    )
+    path = write_run(tmp_path, {"frac_signal_from_diversity": lambda t: 0.0, **without}.items())
+    findings = diagnose(Trace.read(path))
+    assert findings.diagnoses == [] and findings.unknown == ["diversity_silent"]
+
+
 def test_one_problem_lost_is_within_the_noise(tmp_path):
     assert names(write_run(tmp_path, last=(0,) + (3,) * 11)) == []
 
@@ -207,7 +234,11 @@ def test_the_command_prints_findings_as_text_and_as_json(tmp_path, capsys):
     write_run(tmp_path / "study" / "b")
     command([tmp_path / "study"])
     shown = capsys.readouterr().out
-    assert "1 of 23 checks found something" in shown and "all_wrong (Generate)" in shown and "- larger groups" in shown
+    assert (
+        f"1 of {len(PATHOLOGIES)} checks found something" in shown
+        and "all_wrong (Generate)" in shown
+        and "- larger groups" in shown
+    )
     command([tmp_path / "study" / "a"], as_json=True)
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     assert run["diagnoses"][0]["name"] == "all_wrong" and run["steps"] == STEPS

@@ -34,6 +34,7 @@ def measure(stack: Stack, without: Stack | None, divides_by_spread: bool) -> dic
         "top_answer_mass": _top_answer_mass(buckets),
         "corr_credit_length": _correlation(_having(buckets, "lengths")),
         "std_inflated_groups": float((tied & ~fused_tied).sum()) if divides_by_spread else 0.0,
+        **_workings(stack, without),
         **_destinations(stack, without),
         **_contexts(_having(buckets, "contexts")),
     }
@@ -86,6 +87,35 @@ def _moved(stack: Stack, without: Stack) -> list[tuple[Bucket, np.ndarray]]:
     """What the diversity signal did to each rollout's credit."""
     pairs = zip(stack.buckets, without.buckets, strict=True)
     return [(bucket, credit_of(bucket) - credit_of(other)) for bucket, other in pairs]
+
+
+def _workings(stack: Stack, without: Stack | None) -> dict[str, float]:
+    """Whether a pipeline's diversity does anything: where it moves credit, varies in the group, and passes its gate.
+
+    `frac_moved_by_diversity` is the share of groups whose credit is another one than without it; 0 step after step is a
+    method that trains like its own control. Empty for a pipeline without a diversity signal.
+    """
+    if without is None:
+        return {}
+    pairs = zip(stack.buckets, without.buckets, strict=True)
+    moved = [~_alike(credit_of(bucket), credit_of(other)) for bucket, other in pairs]
+    signalled, gated = (_having(stack.buckets, name) for name in ("diversity", "gate"))
+    return {
+        "frac_moved_by_diversity": _mean(np.concatenate(moved)) if moved else math.nan,
+        "frac_diversity_varies": _mean(_join(signalled, lambda b: ~_constant(np.asarray(b.fields["diversity"])))),
+        "diversity_gate_open": _mean(_join(gated, lambda b: np.asarray(b.fields["gate"]).ravel())),
+    }
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """(B, G) or (B, G, T) each -> bool (B,): equal but for rounding."""
+    gap = np.abs(one - other).reshape(len(one), -1).max(axis=-1)
+    return gap <= 1e-9 * np.maximum(1.0, np.abs(other).reshape(len(other), -1).max(axis=-1))
+
+
+def _constant(values: np.ndarray) -> np.ndarray:
+    """(B, G, ...) -> bool (B,): the same for every rollout, but for rounding."""
+    return np.ptp(values.reshape(*values.shape[:2], -1), axis=1).max(axis=-1) <= 1e-9
 
 
 def _destinations(stack: Stack, without: Stack | None) -> dict[str, float]:

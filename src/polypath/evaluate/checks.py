@@ -65,6 +65,32 @@ def both(*checks: Check) -> Check:
     return check
 
 
+def silent(bound: float) -> Check:
+    """Whether a method's diversity decides less than `bound` of its credit; the evidence says where it is lost.
+
+    None for a method without a diversity signal, and where there was no credit at all.
+    """
+
+    def check(trace: Trace) -> str | bool | None:
+        share, groups = trace.end("frac_signal_from_diversity"), trace.end("frac_moved_by_diversity")
+        if share is None or groups is None:
+            return None
+        if share.mean >= bound:
+            return False
+        told = f"diversity makes up {_number(share.mean)} of the credit {_steps(share)} (healthy: at least {bound:g})"
+        places = {
+            "frac_moved_by_diversity": "it moves credit in {} of the groups",
+            "frac_diversity_varies": "the signal differs between rollouts in {} of the groups",
+            "diversity_gate_open": "its gate is open for {} of the rollouts",
+        }
+        ends = {name: trace.end(name) for name in places}
+        return "; ".join(
+            [told, *(places[name].format(_number(end.mean)) for name, end in ends.items() if end is not None)]
+        )
+
+    return check
+
+
 def gap(over: str, under: str, bound: float) -> Check:
     """Whether the difference of two metrics grew by more than `bound` from the start to the end."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from polypath.evaluate.checks import Check, both, change, gap, largest_k_falls, level, texts_converge
+from polypath.evaluate.checks import Check, both, change, gap, largest_k_falls, level, silent, texts_converge
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,18 @@ PATHOLOGIES = (
         "Filter",
         both(level("frac_signal_from_diversity", 0.5), change("correct", -0.02)),
         ("a smaller weight, or one that falls over the steps (schedules)", "a gate: correct stage after the signal"),
+    ),
+    Pathology(
+        "diversity_silent",
+        "The method's diversity signal decides next to nothing: the run trains like the same method without it.",
+        "Filter",
+        silent(0.005),
+        (
+            "a gate that this reward opens: gate: correct or gate: quality_quantile, not a threshold of another scale",
+            "a signal that tells these answers apart: by label (credit: rarity) where texts or embeddings are alike",
+            "a larger weight (lam)",
+            "for a method with a memory, prompts that come back: a smaller train.prompt_pool",
+        ),
     ),
     Pathology(
         "off_policy",

@@ -31,7 +31,7 @@ from polypath.train.config import EvaluateConfig, ModelConfig, Recipe, SftConfig
 from polypath.train.learner import Learner
 from polypath.train.objective import Objective
 from polypath.train.processes import Processes
-from polypath.train.progress import RunProgress
+from polypath.train.progress import RunProgress, Silence
 from polypath.train.rl import Session, run_rl
 from polypath.train.sampling import sample_evaluation
 from polypath.train.sft import Sft, demonstration_rows
@@ -114,7 +114,11 @@ class Execution:
             session.memory.load_state_dict(self.saved["memory"])
             session.start = self.saved["step"]
 
+        silent = Silence(config.steps - session.start)
+
         def watch(step: int, metrics: dict[str, float]) -> None:
+            if told := silent.tell(metrics):
+                self.progress.note(told)
             shown = {"reward": "reward", "distinct_per_correct_set": "distinct", "length": "length"}
             self.progress.step(step + 1, **{label: metrics[name] for name, label in shown.items() if name in metrics})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,3 +53,25 @@ class RunProgress:
         self.display.__exit__(*exc)
         if exc[0] is None:
             self._write("done")
+
+
+class Silence:
+    """Tells, once, that a method's diversity has changed no credit in the first steps of a run."""
+
+    def __init__(self, steps: int, *, first: int = 10) -> None:
+        self.left = min(steps, first)
+        self.watched = self.left
+
+    def tell(self, metrics: Mapping[str, float]) -> str | None:
+        """The warning after the last of the watched steps; None before, and for a method whose diversity works."""
+        if "frac_moved_by_diversity" not in metrics or metrics["frac_moved_by_diversity"] > 0:
+            self.left = 0
+        if self.left <= 0:
+            return None
+        self.left -= 1
+        if self.left:
+            return None
+        what = (
+            f"The method's diversity signal has changed no credit in {self.watched} steps: this is training without it."
+        )
+        return f"{what} polypath explain says where the signal is lost."
