@@ -12,6 +12,7 @@ from polypath.core import registry
 from polypath.core.errors import UserError
 from polypath.diversity import features as f
 from polypath.diversity import measures as m
+from polypath.diversity.features import words
 
 
 def test_cjk_is_split_per_character_inside_other_text():
@@ -22,6 +23,37 @@ def test_cjk_is_split_per_character_inside_other_text():
 def test_accents_numbers_and_marks():
     assert f.tokens("café x_1 3.5!") == ["café", "x_1", "3", ".", "5", "!"]
     assert f.tokens("") == []
+    assert f.tokens("it's a_b 3.5\x1c\x00") == ["it's", "a_b", "3", ".", "5", "\x00"]
+
+
+@given(st.text(alphabet="ab'_ 1.+\n\x00\x1c\x1f’é了", max_size=12))
+def test_the_quick_way_through_ascii_gives_the_same_tokens(text):
+    assert f.tokens(text) == words._TOKEN.findall(text)
+
+
+@given(
+    st.lists(st.lists(st.lists(st.sampled_from("abc"), max_size=9), min_size=3, max_size=3), max_size=4),
+    st.sampled_from([range(1, 2), range(2, 5), range(1, 6), range(2, 7, 2)]),
+)
+def test_unshared_ngrams_are_those_of_the_sets(groups, orders):
+    def alone(group):
+        grams = [f.ngrams(text, orders) for text in group]
+        return [len(own.difference(*grams[:i], *grams[i + 1 :])) for i, own in enumerate(grams)]
+
+    assert f.unshared_ngrams(groups, orders).tolist() == [alone(group) for group in groups]
+
+
+def test_unshared_ngrams_are_numbered_anew_before_they_overflow():
+    """600 words to the 7th power is beyond 62 bits, and 40 groups are more than one block."""
+    rng = np.random.default_rng(0)
+    groups = [[[f"w{w}" for w in rng.integers(0, 600, 40)] for _ in range(2)] for _ in range(40)]
+    for group in groups:
+        group[1][:20] = group[0][:20]
+    orders = range(5, 9)
+    found = f.unshared_ngrams(groups, orders)
+    for group, counts in zip(groups, found, strict=True):
+        one, two = (f.ngrams(text, orders) for text in group)
+        assert counts.tolist() == [len(one - two), len(two - one)]
 
 
 def test_a_short_text_has_no_long_ngrams():

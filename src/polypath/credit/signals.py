@@ -8,9 +8,9 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from polypath.core.arrays import Array, array_namespace, as_array, as_float, per_group
+from polypath.core.arrays import Array, array_namespace, as_array, as_float
 from polypath.core.registry import register
-from polypath.diversity.features import ngrams, tokens
+from polypath.diversity.features import tokens, unshared_ngrams
 from polypath.diversity.marginals import DUPLICATE_SAFE, loo_logdet
 from polypath.diversity.partitions import class_sizes
 
@@ -95,15 +95,11 @@ def ngram_unique_share(
     >>> ngram_unique_share(["a b c d", "a b c e", "x y z w v"], minmax=False).tolist()
     [0.75, 0.75, 1.8]
     """
-    orders = range(shortest, longest + 1)
-
-    def shares(group: Sequence[str]) -> np.ndarray:
-        words = [tokens(text) for text in group]
-        grams = [ngrams(row, orders) for row in words]
-        unique = [len(own) for own in unshared(grams)]
-        return np.array([count / max(len(row), 1) for count, row in zip(unique, words, strict=True)], dtype=float)
-
-    share = per_group(shares, texts)
+    nested = len(texts) > 0 and isinstance(texts[0], list | tuple)
+    words = [[tokens(text) for text in group] for group in (texts if nested else [texts])]
+    lengths = np.array([[max(len(row), 1) for row in group] for group in words])
+    share = unshared_ngrams(words, range(shortest, longest + 1)) / lengths
+    share = share if nested else share[0]
     if not minmax:
         return np.maximum(share, floor)
     low, high = share.min(axis=-1, keepdims=True), share.max(axis=-1, keepdims=True)

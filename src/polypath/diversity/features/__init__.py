@@ -19,7 +19,7 @@ from polypath.diversity.features.steps import (
     step_lists,
 )
 from polypath.diversity.features.vectors import active_features, hashed_ngrams, ngram_sets
-from polypath.diversity.features.words import moving_type_token_ratio, ngrams, tokens
+from polypath.diversity.features.words import moving_type_token_ratio, ngrams, tokens, unshared_ngrams
 
 __all__ = [
     "Features",
@@ -48,4 +48,5 @@ __all__ = [
     "step_lists",
     "tokens",
     "unknown_share",
+    "unshared_ngrams",
 ]

@@ -1,33 +1,34 @@
 """What every credit method costs for a large batch: 512 groups of 16 rollouts, embeddings given, one CPU core.
 
 Every method of the package is timed with its defaults on the fields that its stages read, in turn within one run; a
-new method file appears by itself. `stages` is the pipeline on arrays that are already stacked, `whole` includes
-stacking the groups' mappings into arrays. Token fields hold 32 tokens a rollout.
+new method file appears by itself. The stages are timed on arrays that are already stacked; stacking the groups'
+mappings into arrays comes on top. Token fields hold 32 tokens a rollout, texts about 27. `growth` times 128 groups and
+four times as many: a method that were quadratic in the batch would need 16 times as long.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/credit_methods.py [--groups 512] [--size 16] [--rounds 5] [--methods grpo ...]
+Run: OMP_NUM_THREADS=1 python benchmarks/credit_speed.py [--quick] [--only speed] [--keep FILE]
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from typing import Any
 
 import numpy as np
+from peers import amount, run
 
 from polypath import credit
-from polypath.core.errors import UserError
 from polypath.credit import pipeline as pipelines
-from polypath.credit.inputs import stack
 
 TOKENS, STEPS, WIDTH = 32, 4, 64
+LIMIT, SHOWN = 50.0, 10  # milliseconds; rows of the slowest methods
 KNOBS: dict[str, dict[str, Any]] = {
     "dapo": {"max_length": 600, "buffer": 200},
     "blockwise": {"names": ["strategy", "plan", ""]},
     "diver_ct": {"thresholds": [0.5] * 3},
 }
-WORDS = list(map(str, range(20)))
+READS = dict.fromkeys(("dpwriter_reward", "multirole"), "cuts 8192 texts into words") | {"diver": "looks for formulas"}
+WORDS = [*"abcdefghijklmnop", "alpha", "between", "carried", "doubling", "equation", "finally"]
 
 
 def group(size: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def group(size: int, rng: np.random.Generator) -> dict[str, Any]:
         "rewards": rewards,
         "correct": rewards > 0.5,
         "labels": labels,
-        "texts": [" ".join(rng.choice(WORDS, 24)) for _ in range(size)],
+        "texts": [" ".join(rng.choice(WORDS, 18)) + f" so ${a}*3={3 * a}$" for a in rng.integers(0, 9, size)],
         "answers": [str(label) for label in labels],
         "embeddings": embeddings,
         "similarity": np.clip(embeddings @ embeddings.T, 0.0, 1.0),
@@ -73,60 +74,60 @@ def group(size: int, rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def measure(name: str, groups: list[dict[str, Any]], rounds: int) -> tuple[float, float] | str:
-    """Median CPU seconds of the stages and of the whole call, or why the method cannot run on these fields."""
+def measure(name: str, groups: list[dict[str, Any]], rounds: int) -> float:
+    """Median CPU milliseconds of the method's stages."""
     spent: list[float] = []
-    run = pipelines._run
+    original = pipelines._run
 
     def timed(*args: Any) -> Any:
         began = time.process_time()
-        result = run(*args)
-        spent.append(time.process_time() - began)
+        result = original(*args)
+        spent[-1] += time.process_time() - began
         return result
 
     memory = credit.Memory()
-    try:
-        pipeline = credit.build({name: KNOBS.get(name, {})})
-        names = {field for stage in pipeline.stages for field in (*stage.required, *stage.optional)}
-        wanted = [{f: g[f] for f in g if f in names or f == "rewards"} for g in groups]
-        pipeline(wanted, memory=memory)  # warms up
-    except UserError as error:
-        return str(error)
-    whole, stages = [], []
+    pipeline = credit.build({name: KNOBS.get(name, {})})
+    names = {field for stage in pipeline.stages for field in (*stage.required, *stage.optional)}
+    wanted = [{f: g[f] for f in g if f in names or f == "rewards"} for g in groups]
+    pipeline(wanted, memory=memory)  # warms up
     pipelines._run = timed
     for step in range(rounds):
-        spent.clear()
-        began = time.process_time()
+        spent.append(0.0)
         pipeline(wanted, step=step, memory=memory)
-        whole.append(time.process_time() - began)
-        stages.append(sum(spent))
-    pipelines._run = run
-    return statistics.median(stages), statistics.median(whole)
+    pipelines._run = original
+    return 1e3 * statistics.median(spent)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--groups", type=int, default=512)
-    parser.add_argument("--size", type=int, default=16)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--limit", type=float, default=50.0, help="milliseconds; slower methods are marked")
-    parser.add_argument("--methods", nargs="+", default=credit.methods())
-    options = parser.parse_args()
+def batch(count: int) -> list[dict[str, Any]]:
+    """That many groups of 16."""
     rng = np.random.default_rng(0)
-    groups = [group(options.size, rng) for _ in range(options.groups)]
-    began = time.process_time()
-    stack([{"rewards": g["rewards"]} for g in groups], {})
-    alone = 1e3 * (time.process_time() - began)
-    print(f"{options.groups} groups x {options.size}; stacking the rewards alone takes {alone:.1f} ms")
-    print(f"{'method':26}{'stages ms':>12}{'whole ms':>12}")
-    for name in options.methods:
-        found = measure(name, groups, options.rounds)
-        if isinstance(found, str):
-            print(f"{name:26}{'-':>12}{'-':>12}  {found}")
-        else:
-            slow = "  slow" if 1e3 * found[0] > options.limit else ""
-            print(f"{name:26}{1e3 * found[0]:12.1f}{1e3 * found[1]:12.1f}{slow}")
+    return [group(16, rng) for _ in range(count)]
+
+
+def speed(quick: bool) -> None:
+    """Every method: the median, the slowest, and how many are within the limit."""
+    groups = batch(16 if quick else 512)
+    found = {name: measure(name, groups, 1 if quick else 5) for name in credit.methods()}
+    slowest = sorted(found, key=lambda name: -found[name])
+    met = sum(value <= LIMIT for value in found.values())
+    size = f"{len(groups)} groups of 16"
+    note = f"{met} of {len(found)} methods need at most {LIMIT:g} ms"
+    amount(f"median credit method, {size}", "ms", statistics.median(found.values()), LIMIT, note)
+    for name in slowest[:SHOWN]:
+        amount(f"{name}, {size}", "ms", found[name], LIMIT, READS.get(name, ""))
+
+
+def growth(quick: bool) -> None:
+    """Four times the groups: no method is quadratic in the batch."""
+    small, large = (batch(4), batch(16)) if quick else (batch(128), batch(512))
+    found = {}
+    for name in credit.methods():
+        less, more = (measure(name, groups, 1 if quick else 5) for groups in (small, large))
+        found[name] = more / less
+    worst = max(found, key=lambda name: found[name])
+    task = f"{len(large)} groups against {len(small)}, the method that grows most"
+    amount(task, "times", found[worst], 8.0, f"{worst}; median {statistics.median(found.values()):.2g}")
 
 
 if __name__ == "__main__":
-    main()
+    run(__doc__, {"speed": speed, "growth": growth})
