@@ -8,7 +8,7 @@ import torch
 from polypath.core import registry
 from polypath.losses.covariance import clip_cov, covariance, kl_cov
 from polypath.losses.policy import cispo, denominator, policy_clip
-from polypath.losses.ratio import gmpo, sapo, vespo
+from polypath.losses.ratio import gmpo, hacpo, sapo, vespo
 
 RATIOS = torch.tensor([[1.5, 0.9, 7.0], [1.1, 0.6, 1.0]], dtype=torch.float64)  # 7 stands in the padding
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
@@ -27,6 +27,31 @@ def test_gmpo_leaves_no_gradient_where_it_clips():
     logp = RATIOS.log().requires_grad_()
     gmpo(logp, ZERO, A, MASK).backward()
     assert (logp.grad != 0).tolist() == [[False, True, False], [True, False, True]]
+
+
+def test_hacpo_weighs_foreign_sequences_down_and_never_up():
+    """Ratios .5, 1.5 and .1 of single tokens with A = 1: .5 x .5, the bound 1, and the floor .2, later .3, squared."""
+
+    def run(ratio, **more):
+        logp = torch.tensor([[ratio]], dtype=torch.float64).log().requires_grad_()
+        value = -hacpo(logp, torch.zeros(1, 1), torch.ones(1), torch.ones(1, 1), torch.tensor([True]), **more)
+        value.backward()
+        return [round(value.item(), 6), round(logp.grad.item(), 6)]
+
+    assert run(0.5) == [0.25, 0.25]  # s^2 with s constant in one factor: d/dlogp is s x s
+    assert run(0.5, alpha=3.0) == [0.0625, 0.0625]
+    assert run(1.5) == [1.0, 0.0] and run(0.1) == [0.04, 0.0]
+    assert run(0.1, update=4) == [0.09, 0.0] and run(0.1, update=99) == [1.0, 0.0]
+
+
+def test_hacpo_of_own_sequences_alone_is_gspo():
+    knobs = {"low": 3e-4, "high": 4e-4, "aggregate": "sequence_mean"}
+    gspo = policy_clip(RATIOS.log(), ZERO, A, MASK, level="sequence", **knobs)
+    for foreign in (None, torch.tensor([False, False])):
+        assert hacpo(RATIOS.log(), ZERO, A, MASK, foreign).item() == pytest.approx(gspo.item(), abs=1e-12)
+    mixed = hacpo(RATIOS.log(), ZERO, A, MASK, torch.tensor([False, True]))
+    # the second: s = (1.1 x .6 x 1)^(1/3) = .870659, so s^2 = .758047 with A = -1; the first is clipped at 1.0004
+    assert -mixed.item() == pytest.approx(1.0004 - 0.758047, abs=1e-6)
 
 
 def test_cispo_in_both_conventions():

@@ -67,3 +67,16 @@ def disputed(reward_columns: Array, *, share: float = 0.25) -> np.ndarray:
     ranks = np.stack([places(-column) for column in columns])
     gap = np.abs(ranks[0] - ranks[1:].mean(axis=0))
     return ((gap > 0) & (gap >= np.quantile(gap, 1.0 - share, axis=-1, keepdims=True))).astype(float)
+
+
+@register("gate", "kl_disputed", returns="kl_weight", paper="arXiv:2512.24138", traits=EQUIVARIANT)
+def kl_disputed(rewards: Array, reward_columns: Array | None = None, *, share: float = 0.25) -> np.ndarray:
+    """The share of the KL term that a rollout has: 1 where its first reward is `disputed`, else 0 (GARDO).
+
+    With a single reward there is nothing that could dispute it, and all are pulled to the reference alike.
+    Shapes: (..., G), (..., G, M) -> (..., G).
+
+    >>> kl_disputed([1.0, 0.0]).tolist()
+    [1.0, 1.0]
+    """
+    return np.ones(np.shape(rewards)) if reward_columns is None else disputed(reward_columns, share=share)

@@ -63,12 +63,14 @@ def _z(values: np.ndarray, on: np.ndarray) -> np.ndarray:
     return np.where(std > 1e-9, centred / np.maximum(std, 1e-9), 0.0)
 
 
+@register("token_credit", "doubt_clip", returns="clip", paper="ECHO (0.39)", traits={"permutation_equivariant"})
 def doubt_clip(
     confidence: Array, mask: Array, *, tail: int = 16, base: float = 0.05, height: float = 0.15, slope: float = 4.0
 ) -> np.ndarray:
     """ECHO's clip range per rollout, base + height sigmoid(slope (1 - c)), c the mean confidence of the last `tail`.
 
-    The sigmoid is at least 1/2, so that the range is .125 to .197 with the defaults. (..., G, T) twice -> (..., G).
+    The loss takes it in place of `low` and `high`. The sigmoid is at least 1/2, so that the range is .125 to .197 with
+    the defaults. (..., G, T) twice -> (..., G).
 
     >>> doubt_clip([[0.9], [0.2]], [[1], [1]]).round(6).tolist()
     [0.139803, 0.194125]

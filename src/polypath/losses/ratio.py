@@ -38,6 +38,40 @@ def gmpo(
     return -aggregate_sum(geometric * advantages + 0.0 * log_rho.detach(), mask, aggregate)
 
 
+@register("loss", "hacpo", paper="arXiv:2603.02604")
+def hacpo(
+    logp: Tensor,
+    logp_old: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    foreign: Tensor | None = None,
+    update: int = 0,
+    *,
+    low: float = 3e-4,
+    high: float = 4e-4,
+    alpha: float = 1.0,
+    delta: float = 0.8,
+    tighten: float = 0.025,
+    aggregate: Literal["token_mean", "sequence_mean", "constant"] = "sequence_mean",
+    constant_length: int | None = None,
+) -> Tensor:
+    """Summed surrogate of sequences by several agents: GSPO for the own ones, a one-sided window for foreign ones.
+
+    The length-normalised ratio s of a foreign sequence to the agent that wrote it (`logp_old`) weighs s^(1 + alpha), of
+    which s^alpha is a constant, and is kept within [1 - delta + tighten * update, 1]: what others wrote counts less,
+    never more, and has no gradient outside the window. `update` numbers the updates on one batch from 0.
+    Shapes: (N, T), (N, T), (N,) or (N, T), (N, T), bool (N,) -> scalar sum.
+    """
+    advantages = advantages if advantages.dim() == 2 else advantages[:, None]
+    ratio = log_ratio(logp, logp_old, mask, "sequence").clamp(max=LARGEST_LOG_RATIO).exp()
+    objective = torch.minimum(ratio * advantages, ratio.clamp(1.0 - low, 1.0 + high) * advantages)
+    if foreign is not None:
+        window = ratio.clamp(min(1.0 - delta + tighten * update, 1.0), 1.0)
+        weighted = window * window.detach() ** alpha * advantages
+        objective = torch.where(foreign[:, None], weighted, objective)
+    return -aggregate_sum(objective, mask, aggregate)
+
+
 @register("loss", "sapo", paper="arXiv:2511.20347")
 def sapo(
     logp: Tensor,

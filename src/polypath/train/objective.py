@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -35,31 +37,48 @@ class Trained:
     masks: list[Tensor] = field(default_factory=list)  # (T,): 0 where a token was put there and not drawn
     groups: list[list[int]] = field(default_factory=list)
     sampled: list[Tensor] = field(default_factory=list)  # log-probabilities of the sampler, NaN where unknown
+    written: list[Tensor] = field(default_factory=list)  # the same by whoever wrote the row, NaN where unknown
+    foreign: list[bool] = field(default_factory=list)  # whether another policy wrote the row
+    clips: list[float] = field(default_factory=list)  # the row's own clip range, NaN where credit sets none
+    kl_weights: list[float] = field(default_factory=list)  # share of the KL term that the row has
     old: list[Tensor] | None = None  # log-probabilities before the first of several updates
     reference: list[Tensor] | None = None  # log-probabilities of the starting policy
 
-    def add(self, group: Group, advantages: np.ndarray, keep: np.ndarray, bare_weight: float = 0.0) -> None:
-        """Append the kept rollouts of one group.
+    def add(
+        self,
+        group: Group,
+        advantages: np.ndarray,
+        keep: np.ndarray,
+        bare_weight: float = 0.0,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Append the kept rollouts of one group; `fields` are the group's in `Credit.fields`.
 
         Those with the loss context "both" are appended again under the bare prompt, with `bare_weight` times their
         positive advantages: what a hint helped to find is to be found without it. Negative ones would have no floor.
         """
         members = []
-        for rollout, advantage, kept in zip(group, advantages, keep, strict=True):
-            if kept and rollout.ids:
+        clips = per_row(fields, "clip", len(group.rollouts), math.nan)
+        weights = per_row(fields, "kl_weight", len(group.rollouts), 1.0)
+        for i, (rollout, advantage, kept) in enumerate(zip(group, advantages, keep, strict=True)):
+            if not kept or not rollout.ids:
+                continue
+            values = np.broadcast_to(advantage, len(rollout.ids)) if np.ndim(advantage) == 0 else advantage
+            own = torch.tensor(values[: len(rollout.ids)], dtype=torch.float32)
+            positive = bare_weight * own.clamp(min=0.0)
+            contexts = [(loss_prompt(rollout), own, sampled_logp(rollout))]
+            if rollout.loss_context == "both" and bool(positive.any()):
+                contexts.append((bare_prompt(rollout), positive, torch.full((len(rollout.ids),), torch.nan)))
+            for prompt, credit, sampled in contexts:
                 members.append(len(self.rows))
-                self.rows.append(Row(loss_prompt(rollout), tuple(rollout.ids)))
-                values = np.broadcast_to(advantage, len(rollout.ids)) if np.ndim(advantage) == 0 else advantage
-                self.advantages.append(torch.tensor(values[: len(rollout.ids)], dtype=torch.float32))
+                self.rows.append(Row(prompt, tuple(rollout.ids)))
+                self.advantages.append(credit)
                 self.masks.append(drawn_mask(rollout))
-                self.sampled.append(sampled_logp(rollout))
-                positive = bare_weight * self.advantages[-1].clamp(min=0.0)
-                if rollout.loss_context == "both" and bool(positive.any()):
-                    members.append(len(self.rows))
-                    self.rows.append(Row(bare_prompt(rollout), tuple(rollout.ids)))
-                    self.advantages.append(positive)
-                    self.masks.append(drawn_mask(rollout))
-                    self.sampled.append(torch.full((len(rollout.ids),), torch.nan))
+                self.sampled.append(sampled)
+                self.written.append(written_logp(rollout))
+                self.foreign.append(bool(rollout.source))
+                self.clips.append(float(clips[i]))
+                self.kl_weights.append(float(weights[i]))
         if members:
             self.groups.append(members)
 
@@ -87,6 +106,8 @@ class Objective:
         self.correction = None if config.correction is None else config.correction.bind()
         defaults = {name: knob.get("default") for name, knob in registry.entry("loss", loss.name).knobs.items()}
         knobs = {**defaults, **loss.knobs}
+        self.reads = frozenset(registry.entry("loss", loss.name).data)
+        self.clips = {"low", "high"} <= set(defaults)  # whether the loss has a range that credit may set by row
         self.aggregate, self.constant_length = knobs["aggregate"], knobs.get("constant_length")
         self.need = frozenset({"logp", "entropy"}) if config.entropy else frozenset({"logp"})
 
@@ -107,14 +128,16 @@ class Objective:
         ]
         trained = Trained()
         for i in processes.share(chosen):
-            trained.add(batch.groups[i], credit.advantages[i], credit.keep[i], self.config.bare_weight)
+            trained.add(
+                batch.groups[i], credit.advantages[i], credit.keep[i], self.config.bare_weight, credit.fields[i]
+            )
         metrics: dict[str, float] = {"dead_groups": float(len(live) - sum(live)), "groups": float(len(live))}
         if not chosen:
             return metrics
         total = denominator(self.aggregate, torch.tensor(lengths), constant_length=self.constant_length)
         self._score_before(trained)
-        for _ in range(self.config.updates_per_batch):
-            step = self._step(learner, trained, total)
+        for update in range(self.config.updates_per_batch):
+            step = self._step(learner, trained, total, update)
         tokens = max(step.pop("tokens", 0.0), 1.0)
         for name in ("clipped_low", "clipped_high", "kl", "entropy", "sampler_mismatch"):
             if name in step:
@@ -131,15 +154,15 @@ class Objective:
                 reference = self.reference or self.policy
                 trained.reference = reference.score(trained.rows, temperature=self.temperature).logp
 
-    def _step(self, learner: Learner, trained: Trained, total: float) -> dict[str, float]:
+    def _step(self, learner: Learner, trained: Trained, total: float, update: int) -> dict[str, float]:
         def loss(indices: list[int], scores: Scores) -> tuple[Tensor, dict[str, float]]:
-            return self._loss(trained, indices, scores, total)
+            return self._loss(trained, indices, scores, total, update)
 
         plan = trained.microbatches(self.config.tokens_per_microbatch)
         return learner.update(trained.rows, plan, loss, need=self.need, temperature=self.temperature)
 
     def _loss(
-        self, trained: Trained, indices: list[int], scores: Scores, total: float
+        self, trained: Trained, indices: list[int], scores: Scores, total: float, update: int
     ) -> tuple[Tensor, dict[str, float]]:
         """The micro-batch's share of the step's loss, and sums for the metrics."""
         logp = pad_sequence(scores.logp, batch_first=True)
@@ -150,19 +173,50 @@ class Objective:
         if self.correction is not None:
             # Where the sampler's log-probabilities are those of another policy or prompt, the weight is 1
             advantages = advantages * self.correction(old, torch.where(sampled.isnan(), old, sampled), mask)
-        value = self.loss(logp, old, advantages, mask)
+        value = self._surrogate(trained, indices, (logp, old, advantages, mask), update)
         metrics = policy_stats(logp, old, mask)
         gap = (old - sampled).abs() * mask
         metrics["sampler_mismatch"] = float(torch.nan_to_num(gap).sum())
         if trained.reference is not None:
             reference = _padded(trained.reference, indices, logp)
-            value = value + kl_k3(logp, reference, mask, beta=self.config.kl, aggregate=self.aggregate)
+            pulled = mask * _column(trained.kl_weights, indices, mask)
+            value = value + kl_k3(logp, reference, pulled, beta=self.config.kl, aggregate=self.aggregate)
             metrics["kl"] = policy_stats(reference, logp, mask)["kl"]
         if scores.entropy is not None:
             entropy = pad_sequence(scores.entropy, batch_first=True)
             value = value + entropy_bonus(entropy, mask, coefficient=self.config.entropy, aggregate=self.aggregate)
             metrics["entropy"] = float(entropy.detach().sum())
         return value / total, metrics
+
+    def _surrogate(
+        self, trained: Trained, indices: list[int], tensors: tuple[Tensor, Tensor, Tensor, Tensor], update: int
+    ) -> Tensor:
+        """The recipe's loss, told of what it reads beyond log-probabilities and advantages.
+
+        A loss that reads `foreign` compares what another policy wrote with that policy, where the record knows it.
+        """
+        logp, old, advantages, mask = tensors
+        extra: dict[str, Any] = {}
+        if "foreign" in self.reads:
+            foreign = _column(trained.foreign, indices, mask).bool()
+            written = _padded(trained.written, indices, logp)
+            old = torch.where(foreign & ~written.isnan(), written, old)
+            extra["foreign"] = foreign[:, 0]
+        if "update" in self.reads:
+            extra["update"] = update
+        clips = _column(trained.clips, indices, logp)
+        if self.clips and not clips.isnan().any():
+            extra |= {"low": clips, "high": clips}
+        value: Tensor = self.loss(logp, old, advantages, mask, **extra)
+        return value
+
+
+def per_row(fields: Mapping[str, Any] | None, name: str, size: int, default: float) -> np.ndarray:
+    """A number per rollout of a group (G,) that credit may have made, `default` where it has not."""
+    values = np.full(size, default)
+    if fields is not None and name in fields:
+        values[fields["rows"]] = fields[name]
+    return values
 
 
 def drawn_mask(rollout: Rollout) -> Tensor:
@@ -175,6 +229,13 @@ def drawn_mask(rollout: Rollout) -> Tensor:
 def sampled_logp(rollout: Rollout) -> Tensor:
     """Log-probabilities of the ids when they were drawn (T,); NaN where another source or context makes them other."""
     if rollout.logp_sampling is None or rollout.source or rollout.loss_context == "base":
+        return torch.full((len(rollout.ids),), torch.nan)
+    return torch.tensor(rollout.logp_sampling, dtype=torch.float32)
+
+
+def written_logp(rollout: Rollout) -> Tensor:
+    """Log-probabilities of the ids under whichever policy drew them (T,); NaN where they are not in the record."""
+    if rollout.logp_sampling is None:
         return torch.full((len(rollout.ids),), torch.nan)
     return torch.tensor(rollout.logp_sampling, dtype=torch.float32)
 
@@ -196,3 +257,8 @@ def bare_prompt(rollout: Rollout) -> tuple[int, ...]:
 
 def _padded(tensors: Sequence[Tensor], indices: Sequence[int], like: Tensor) -> Tensor:
     return pad_sequence([tensors[i].to(like.device) for i in indices], batch_first=True)
+
+
+def _column(values: Sequence[float], indices: Sequence[int], like: Tensor) -> Tensor:
+    """A number per row as a column (N, 1)."""
+    return torch.tensor([values[i] for i in indices], dtype=like.dtype, device=like.device)[:, None]

@@ -13,8 +13,7 @@ from polypath.core.errors import UserError, did_you_mean
 from polypath.core.record import Batch, Rollout
 from polypath.core.rundir import RunDir
 from polypath.core.store import RolloutWriter
-from polypath.credit import Credit, Memory, Pipeline, fields_of
-from polypath.engines.protocol import Row
+from polypath.credit import Credit, Memory, Pipeline
 from polypath.engines.transformers import TransformersPolicy
 from polypath.rollout.plan import Plan
 from polypath.tasks.protocol import Prompt, Task
@@ -24,6 +23,7 @@ from polypath.train.data import prompts_at, refill
 from polypath.train.learner import Learner
 from polypath.train.objective import Objective
 from polypath.train.processes import Processes
+from polypath.train.scores import with_scores
 
 Watch = Callable[[int, dict[str, float]], None]
 
@@ -102,25 +102,14 @@ def train_step(session: Session, step: int) -> dict[str, float]:
     # Credit sees every group whole, on every rank: memory and batch statistics stay the same everywhere.
     batch = Batch(processes.gather_dealt(local.groups), step)
     check_failures(failed, len(batch.rollouts()), config.failure_tolerance, failures.first)
-    credit = session.pipeline(with_entropy(session, batch), step=step, memory=session.memory)
+    wanted, temperature = session.pipeline.wanted, session.objective.temperature
+    scored = with_scores(session.policy, batch, wanted, temperature=temperature, memory=session.memory)
+    credit = session.pipeline(scored, step=step, memory=session.memory)
     attach(batch, credit)
     if session.writer is not None and step % config.rollouts_every == 0:
         session.writer.write(batch.rollouts())
     update = session.objective.update(session.learner, batch, credit, processes)
     return {"step": step, **rollout_metrics(batch.rollouts()), **credit.metrics, **update}
-
-
-def with_entropy(session: Session, batch: Batch) -> Batch | list[dict[str, Any]]:
-    """The batch, or its fields with the policy's entropy at every token where credit asks for it (one forward more)."""
-    wanted = session.pipeline.wanted
-    if "entropy" not in wanted:
-        return batch
-    rows = [Row(tuple(r.prompt_ids), tuple(r.ids)) for group in batch.groups for r in group if r.ids]
-    need = frozenset({"logp", "entropy"})
-    scores = session.policy.score(rows, need=need, temperature=session.objective.temperature)
-    rest = iter(scores.entropy or ())
-    entropy = [[next(rest).tolist() if r.ids else [] for r in group] for group in batch.groups]
-    return [{**fields_of(g, wanted), "entropy": own} for g, own in zip(batch.groups, entropy, strict=True)]
 
 
 def attach(batch: Batch, credit: Credit) -> None:
