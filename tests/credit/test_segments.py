@@ -5,7 +5,7 @@ import pytest
 
 from polypath import credit
 from polypath.core.errors import UserError
-from polypath.credit.segments import blocks, outcome_conditioned, part_masks, segment_weights
+from polypath.credit.segments import blocks, outcome_conditioned, part_masks, segment_weights, shaped_part
 
 SPANS = [{"plan": [0, 2], "answer": [2, 3]}, {"answer": [0, 1]}]
 MASK = [[1, 1, 1, 1], [1, 1, 0, 0]]
@@ -79,3 +79,14 @@ def test_a_flagged_step_of_a_strategy_loses_kappa():
         each.extra = {}
     found = credit.build("strata")(Group("g", "p", rows)).advantages[0]
     np.testing.assert_allclose(found, [[1, 1], [-1, -1], [0, 0], [0, 0]], atol=1e-7)
+
+
+def test_the_shaped_weight_is_the_gradient_of_the_shaped_objective():
+    """Against differences of pi/(pi + gamma) in log pi; outside of the part and of the text nothing changes."""
+    logp, gamma, step = np.array([[-0.1, -1.0, -3.0, -9.0, -1.0]]), 0.2, 1e-6
+    on = np.array([[1, 1, 1, 1, 0]])
+    found = shaped_part([2.0], [{"step": [0, 3]}], on, logp, span="step", gamma=gamma)
+    value = [np.exp(logp + d) / (np.exp(logp + d) + gamma) for d in (step, -step)]
+    slope = (value[0] - value[1]) / (2 * step)
+    np.testing.assert_allclose(found[0, :3], 2 * slope[0, :3], atol=1e-6)
+    assert found[0, 3:].tolist() == [2.0, 0.0] and found[0, :3].max() <= 0.5

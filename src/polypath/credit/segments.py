@@ -85,6 +85,28 @@ def segment_weights(
 
 
 @register(
+    "token_credit", "shaped_part", returns="advantages", paper="arXiv:2602.24110", traits={"permutation_equivariant"}
+)
+def shaped_part(
+    advantages: Array, spans: Spans, mask: Array, logp: Array, *, span: str = "corrected", gamma: float = 0.1
+) -> np.ndarray:
+    """The rollout's advantage, on the tokens of `span` times gamma pi/(pi + gamma)^2, pi their probability.
+
+    That is the gradient of the objective A pi/(pi + gamma) for a part that another model wrote: tokens near pi = gamma
+    are learnt, neither those that are all but impossible nor those that are known. At most 1/4 of the advantage.
+    Shapes: (..., G), G mappings, (..., G, T) twice -> (..., G, T). `logp` is the policy's own.
+
+    >>> logs = [[np.log(0.1), np.log(0.9), -50.0]]
+    >>> shaped_part([1.0], [{"corrected": [0, 3]}], np.ones((1, 3)), logs).round(3).tolist()
+    [[0.25, 0.09, 0.0]]
+    """
+    inside = part_masks(spans, mask, [span])[..., 0]
+    share = np.exp(np.minimum(np.asarray(logp, dtype=float), 0.0))
+    factor = np.where(inside, gamma * share / (share + gamma) ** 2, 1.0)
+    return np.asarray(advantages, dtype=float)[..., None] * factor * np.asarray(mask, dtype=bool)
+
+
+@register(
     "token_credit", "minus_flagged", returns="advantages", paper="StraTA (0.1)", traits={"permutation_equivariant"}
 )
 def minus_flagged(advantages: Array, flags: Array | None = None, *, penalty: float = 0.1) -> np.ndarray:
