@@ -28,11 +28,14 @@ def lagrangian(
 
     The multiplier lambda_m = exp(x_m) starts at 1 and grows while the batch's mean of r_m is below its threshold:
     after use x_m moves by the velocity v = momentum * v + rate * lambda_m * (threshold_m - mean r_m). `reward_columns`
-    are the constrained rewards, or `rewards` where there is one.
+    are the constrained rewards, or `rewards` where there is one. An undefined one counts as the mean of the defined.
     Runs once over the batch: (N,), (N,), (N, M), (N,) -> (N,). Kept in memory["lagrangian"].
     Raises UserError when there are not as many thresholds as rewards.
     """
     columns = np.asarray(rewards, dtype=float)[:, None] if reward_columns is None else np.asarray(reward_columns)
+    known = np.isfinite(columns)
+    means = np.where(known, columns, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    columns = np.where(known, columns, means)
     goals = np.asarray(thresholds, dtype=float)
     if len(goals) != columns.shape[-1]:
         fix = "Give one per reward column, in the order of their names."
@@ -41,7 +44,7 @@ def lagrangian(
     multipliers = np.exp(x)
     goal = np.asarray(diversity, dtype=float) * (1.0 if gate is None else np.asarray(gate, dtype=float))
     fused = (goal + columns @ multipliers) / (1.0 + multipliers.sum())
-    velocity = momentum * velocity + rate * multipliers * (goals - columns.mean(axis=0))
+    velocity = momentum * velocity + rate * multipliers * np.where(known.any(axis=0), goals - means, 0.0)
     x = np.clip(x + velocity, -np.log(largest), np.log(largest))
     memory["lagrangian"] = [x.tolist(), velocity.tolist()]
     return fused, {f"multiplier_{m}": float(value) for m, value in enumerate(multipliers)}

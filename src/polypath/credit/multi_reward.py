@@ -27,10 +27,10 @@ def each_column(reward_columns: Array, *, eps: float = 1e-4, ddof: int = 1, min_
     variance), gives zeros; so does an undefined reward, which counts in no mean. Shapes: (..., G, M) -> (..., G, M).
     """
     columns = np.asarray(reward_columns, dtype=float)
-    known = ~np.isnan(columns)
+    known = np.isfinite(columns)
     count = known.sum(axis=-2, keepdims=True)
     filled = np.where(known, columns, 0.0)
-    centred = np.where(known, columns - filled.sum(axis=-2, keepdims=True) / np.maximum(count, 1), 0.0)
+    centred = np.where(known, filled - filled.sum(axis=-2, keepdims=True) / np.maximum(count, 1), 0.0)
     std = np.sqrt((centred**2).sum(axis=-2, keepdims=True) / np.maximum(count - ddof, 1))
     low = np.where(known, columns, np.inf).min(axis=-2, keepdims=True)
     high = np.where(known, columns, -np.inf).max(axis=-2, keepdims=True)

@@ -20,6 +20,7 @@ def top_product(
     if keep is not None:
         on = on & np.asarray(keep, dtype=bool)[..., None]
     product = np.where(on, np.abs(values) * np.asarray(entropy, dtype=float), np.nan)
+    product = np.where(on.any(axis=(-2, -1), keepdims=True), product, 0.0)  # a group without a token has no quantile
     bound = np.nanquantile(product.reshape(*on.shape[:-2], -1), 1.0 - share, axis=-1)[..., None, None]
     return np.where(on & (np.nan_to_num(product, nan=-1.0) >= bound), values, 0.0)
 

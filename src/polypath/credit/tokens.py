@@ -21,6 +21,7 @@ def top_entropy(advantages: Array, entropy: Array, mask: Array, *, share: float 
     Entropy in nats. Shapes: (..., G), (..., G, T), (..., G, T) -> (..., G, T).
     """
     on = np.asarray(mask, dtype=bool)
-    values = np.where(on, np.asarray(entropy, dtype=float), np.nan).reshape(*on.shape[:-2], -1)
-    bound = np.nanquantile(values, 1.0 - share, axis=-1)[..., None, None]
+    values = np.where(on, np.asarray(entropy, dtype=float), np.nan)
+    values = np.where(on.any(axis=(-2, -1), keepdims=True), values, 0.0)  # a group without a token has no quantile
+    bound = np.nanquantile(values.reshape(*on.shape[:-2], -1), 1.0 - share, axis=-1)[..., None, None]
     return np.asarray(advantages, dtype=float)[..., None] * (on & (np.asarray(entropy) >= bound))
