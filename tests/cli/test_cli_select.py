@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from polypath.cli.main import app
+from polypath.core.document import packaged
 from polypath.diversity.selectors.lazy import dpp
 
 TEXTS = ["a red cat", "a red cat", "the blue dog runs", "über den Fluss", "two plus two is four", "a red cat sat"]
@@ -53,13 +55,14 @@ def test_picks_keep_their_columns(cli, data: Path, tmp_path: Path, ending: str) 
 
 @pytest.mark.parametrize("method", ["dpp", "k_center", "max_sum", "facility_location", "graph_cut", "novel", "k_dpp"])
 def test_methods_of_texts(cli, data: Path, method: str) -> None:
-    found = json.loads(cli(data, "--k", 3, "--method", method, "--json").stdout)
+    knobs = ("-o", "penalty=0.6") if method == "graph_cut" else ()  # at .5 a copy ties with what is near
+    found = json.loads(cli(data, "--k", 3, "--method", method, "--json", *knobs).stdout)
     assert found["n"] == 6 and len(set(found["row"])) == 3 and not {0, 1} <= set(found["row"])  # no copy
 
 
 def test_methods_of_classes_and_columns(cli, data: Path, tmp_path: Path) -> None:
     found = json.loads(
-        cli(data, "--k", 2, "--method", "quota", "--labels", "kind", "--quality", "score", "--json").stdout
+        cli(data, "--k", 2, "--method", "quota", "--column", "labels=kind", "--quality", "score", "--json").stdout
     )
     assert sorted(found["row"]) == [4, 5] and found["reason"][0].startswith("class")
     path = tmp_path / "sets.jsonl"
@@ -91,10 +94,16 @@ def test_vectors_stay_on_the_disk(cli, tmp_path: Path) -> None:
         (("--quality", "scor"), "Did you mean score"),
         (("--quality", "id", "--method", "mmr"), "'r0' is not a number"),
         (("--method", "mmr"), "needs quality"),
-        (("--text", "body"), "no column 'body'"),
+        (("--column", "text=body"), "no column 'body'"),
         (("--embed", "column:vec"), "no column 'vec'"),
         (("--out", "picks.xlsx"), "ending"),
         (("--method", "portfolio"), "needs success"),
+        (("--method", "d3"), "needs difficulty"),
+        (("--method", "random", "--quality", "score"), "takes no quality"),
+        (("--include", "99"), "no row with number 99"),
+        (("--include", "r0,rx"), "no row with id rx"),
+        (("--include", "1,1"), "not different indices"),
+        (("--include", "1", "--method", "quota", "--quality", "score", "--column", "labels=kind"), "cannot continue"),
     ],
 )
 def test_mistakes(cli, data: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -108,7 +117,7 @@ def test_files_that_cannot_be_selected_from(cli, tmp_path: Path) -> None:
     assert "no rows" in cli(empty).stderr
     numbers = tmp_path / "numbers.jsonl"
     numbers.write_text('{"x": 1}\n')
-    assert "Name one with --text" in cli(numbers).stderr
+    assert "Name one with --column text=NAME" in cli(numbers).stderr
     assert cli(tmp_path / "missing.jsonl").exit_code == 2
 
 
@@ -124,3 +133,45 @@ def test_models_of_each_row_stand_in_the_row(cli, tmp_path: Path) -> None:
     rows = ([[0.9, 0.1], [0.9, 0.1]], [[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]])
     path.write_text("".join(json.dumps({"probabilities": row}) + "\n" for row in rows))
     assert json.loads(cli(path, "--k", 1, "--method", "disagreement", "--json").stdout)["row"] == [1]
+
+
+def test_a_selection_begins_with_what_is_included(cli, data: Path, tmp_path: Path) -> None:
+    """By number, by id, and from the file of an earlier selection, found by id though the rows have moved."""
+    for given in ("3,1", "r3,r1"):
+        assert json.loads(cli(data, "--k", 4, "--include", given, "--json").stdout)["row"][:2] == [3, 1]
+    whole = json.loads(cli(data, "--k", 5, "--json").stdout)["row"]
+    out = tmp_path / "picks.jsonl"
+    assert cli(data, "--k", 2, "--out", out).exit_code == 0
+    assert json.loads(cli(data, "--k", 5, "--include", out, "--json").stdout)["row"] == whole
+    moved = tmp_path / "moved.jsonl"
+    moved.write_text("".join(json.dumps(row) + "\n" for row in ROWS[::-1]), encoding="utf-8")
+    assert json.loads(cli(moved, "--k", 2, "--include", out, "--json").stdout)["row"] == [5 - i for i in whole[:2]]
+    assert "missing.jsonl" in cli(data, "--include", tmp_path / "missing.jsonl").stderr
+
+
+@pytest.mark.parametrize("name", packaged("selections"))
+def test_every_recipe_runs_from_a_file(cli, tmp_path: Path, name: str) -> None:
+    """The worked example of each paper, its fields as columns of a file."""
+    example = yaml.safe_load(packaged("selections")[name].read_text(encoding="utf-8"))["examples"][0]
+    n = len(next(iter(example["given"].values())))
+    path = tmp_path / "given.jsonl"
+    rows = [{field: values[i] for field, values in example["given"].items()} for i in range(n)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    knobs = [part for key, value in example.get("knobs", {}).items() for part in ("-o", f"{key}={json.dumps(value)}")]
+    columns = [
+        part for key in ("quality", "labels", "steps") if key in rows[0] for part in ("--column", f"{key}={key}")
+    ]
+    columns += ["--column", "text=texts"] if "texts" in rows[0] else []
+    embed = ["--embed", "column:embeddings"] if "embeddings" in rows[0] else []
+    done = cli(path, "--k", example["k"], "--method", name, "--json", *knobs, *columns, *embed)
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["row"] == example["indices"]
+
+
+def test_within_groups(cli, data: Path) -> None:
+    found = json.loads(
+        cli(data, "--k", 2, "--method", "top", "--quality", "score", "--group-by", "kind", "--json").stdout
+    )
+    assert found["row"] == [4, 2, 5, 3] and found["group"] == ["a", "a", "b", "b"]
+    assert found["reason"][0].startswith("group a")

@@ -3,203 +3,163 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import math
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polypath.core import registry
-from polypath.core.errors import UserError, did_you_mean, missing_extra
-from polypath.core.importers import read_rows
-from polypath.core.stages import parse_stage
+from polypath.core.errors import UserError, did_you_mean
 from polypath.diversity.features import tokens
+from polypath.diversity.selections import Recipe, build, run, run_groups
 from polypath.diversity.selectors.common import Selection
+from polypath.evaluate.tables import Table
 
 Embed = Callable[[Sequence[str]], Any]
 KERNEL_LIMIT = 20_000  # items above which no n x n similarity is built
 TEXT_COLUMNS = ("text", "completion", "response", "output", "content", "question", "prompt")
-
-
-class Table(Protocol):
-    """Rows by name of column."""
-
-    columns: list[str]
-
-    def __len__(self) -> int:
-        """How many rows."""
-        ...
-
-    def column(self, name: str) -> Any:
-        """All values of one column."""
-        ...
-
-    def take(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Whole rows, in the order of the indices."""
-        ...
-
-
-class Rows:
-    """A table that is held in memory."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        self.rows = rows
-        self.columns = list(dict.fromkeys(name for row in rows for name in row))
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def column(self, name: str) -> list[Any]:
-        """All values of one column, None where a row lacks it."""
-        return [row.get(name) for row in self.rows]
-
-    def take(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Whole rows, in the order of the indices."""
-        return [self.rows[i] for i in indices]
-
-
-class Parquet:
-    """A table that stays on the disk: columns are read one at a time, vectors into a memory-mapped file."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            from pyarrow import ArrowInvalid
-            from pyarrow.parquet import ParquetFile
-        except ImportError:
-            raise missing_extra(str(path), "pyarrow", "measure") from None
-        try:
-            self.file = ParquetFile(path)
-        except (OSError, ArrowInvalid) as error:
-            raise UserError(str(path), f"cannot be read as Parquet ({error})", "Is the path right?") from error
-        self.columns = list(self.file.schema_arrow.names)
-        self.folder = tempfile.TemporaryDirectory(prefix="polypath-select-")
-
-    def __len__(self) -> int:
-        return int(self.file.metadata.num_rows)
-
-    def column(self, name: str) -> Any:
-        """All values of one column; vectors as a float32 array (n, d) on the disk, scaled to norm 1."""
-        kind = self.file.schema_arrow.field(name).type
-        if not hasattr(kind, "value_type"):
-            return [v for batch in self.file.iter_batches(columns=[name]) for v in batch.column(0).to_pylist()]
-        rows: NDArray[np.float32] | None = None
-        at = 0
-        for batch in self.file.iter_batches(columns=[name], batch_size=16_384):
-            part = np.asarray(batch.column(0).flatten(), dtype=np.float32)
-            if len(part) % len(batch) or (rows is not None and part.size != len(batch) * rows.shape[1]):
-                raise UserError(
-                    f"column {name}", f"holds vectors of different length near row {at}", "Make them equal."
-                )
-            part = part.reshape(len(batch), -1)
-            if rows is None:
-                shape = (len(self), part.shape[1])
-                rows = np.memmap(Path(self.folder.name, "rows"), np.float32, "w+", shape=shape)
-            norms = np.linalg.norm(part, axis=1, keepdims=True)
-            rows[at : at + len(part)] = part / np.where(norms > 0, norms, 1)
-            at += len(part)
-        return np.zeros((0, 0), np.float32) if rows is None else rows
-
-    def take(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """Whole rows, in the order of the indices; only the row groups that hold them are read."""
-        wanted = sorted(set(indices))
-        found: dict[int, dict[str, Any]] = {}
-        start = 0
-        for number in range(self.file.num_row_groups):
-            size = self.file.metadata.row_group(number).num_rows
-            inside = [i - start for i in wanted if start <= i < start + size]
-            if inside:
-                part = self.file.read_row_group(number).take(inside).to_pylist()
-                found.update(zip((start + i for i in inside), part, strict=True))
-            start += size
-        return [found[i] for i in indices]
-
-
-def load_table(path: Path) -> Table:
-    """Any JSONL, JSON, CSV, TSV or Parquet file, every column kept. Raises UserError for an empty one."""
-    table: Table = Parquet(path) if path.suffix == ".parquet" else Rows([dict(row) for _, row in read_rows(path)])
-    if not len(table):
-        raise UserError(str(path), "has no rows", "Give a file with at least one.")
-    return table
+ANY_VALUE = ("labels", "sets", "attributes", "steps", "sequences", "sources")  # what need not be numbers
+ASKED = ("quality", "labels")  # never taken from a column that happens to have that name
 
 
 @dataclass(frozen=True)
 class Features:
-    """Where a selector's inputs come from: an encoder or "hash" for `embed`, columns for the rest."""
+    """Where a selection's inputs come from: an encoder, "hash" or "column:NAME" for `embed`, the rest from columns.
+
+    `columns` says what the file calls a field, as in {"text": "body", "quality": "score", "labels": "topic"}.
+    """
 
     embed: Embed | str = "hash"
-    text: str = ""
-    quality: str = ""
-    labels: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
-def select(table: Table, method: Any, features: Features, *, k: int) -> tuple[Selection, dict[str, Any]]:
-    """Picks of a selector by name, or {name: knobs}, and the data that it was given.
+@dataclass(frozen=True)
+class Picked:
+    """The picks, the fields they were made from, and for a selection within groups the group of each pick."""
 
-    Raises UserError for an unknown selector or knob, and for a column that is missing or not what is needed.
+    found: Selection
+    fields: Mapping[str, Any]
+    groups: list[Hashable] = field(default_factory=list)
+
+
+def select(
+    table: Table, method: Any, features: Features, *, k: int, chosen: Sequence[int] = (), by: str = ""
+) -> Picked:
+    """Picks of a selector or recipe by name, or {name: knobs}; those `chosen` first; `k` within every group of `by`.
+
+    Raises UserError for an unknown method or knob, and for a column that is missing or not what is needed.
     """
-    named = {method: {}} if isinstance(method, str) else method
-    spec = {name: {**knobs, "k": k} for name, knobs in named.items()}
-    call = parse_stage({"selector": spec}, "select", ("selector",))
-    entry = registry.entry("selector", call.name)
-    optional = _optional(call.name)
-    data: dict[str, Any] = {}
-    for name in entry.data:
-        found = _input(name, table, features, required=name not in optional)
-        if found is not None:
-            data[name] = found
-    return call.bind()(**data), data
+    recipe = build(method)
+    fields = gather(recipe, table, features, grouped=bool(by))
+    if not by:
+        return Picked(run(recipe, fields, k=k, chosen=chosen), fields)
+    found = run_groups(recipe, fields, [_hashable(label) for label in _column(table, by)], k=k, chosen=chosen)
+    picks = Selection([], [], [])
+    groups: list[Hashable] = []
+    for group in found:
+        picks.indices.extend(group.found.indices)
+        picks.gains.extend(group.found.gains)
+        picks.reasons.extend(group.found.reasons or [""] * len(group.found))
+        groups.extend([group.label] * len(group.found))
+    return Picked(picks, fields, groups)
 
 
-def _optional(name: str) -> set[str]:
-    parameters = inspect.signature(registry.get("selector", name)).parameters
-    return {key for key, p in parameters.items() if p.default is not inspect.Parameter.empty}
+def gather(recipe: Recipe, table: Table, features: Features, *, grouped: bool = False) -> dict[str, Any]:
+    """The fields that a recipe takes, from the columns of a table and the encoder.
+
+    Raises UserError for a field that is needed and not there, and for a column that the recipe has no use for.
+    """
+    given = set(features.columns) - {"text"}
+    takes = {name for stage in recipe.stages for name in stage.takes.values()}
+    for name in sorted(given - takes):
+        known = takes - {"embed", "embeddings", "similarity", "texts"}
+        raise UserError(recipe.name, f"takes no {name}", did_you_mean(name, known) if known else "Leave it out.")
+    needs = {**recipe.needs(given), **dict.fromkeys(sorted(given), True)}
+    found: dict[str, Any] = {}
+    for name, required in needs.items():
+        value = _input(name, table, features, required, grouped)
+        if value is not None:
+            found["embeddings" if name == "similarity" and name not in features.columns else name] = value
+    return found
 
 
-def _input(name: str, table: Table, features: Features, required: bool) -> Any:
+def _input(name: str, table: Table, features: Features, required: bool, grouped: bool) -> Any:
     if name == "embeddings":
         return embeddings(table, features)
-    if name == "similarity":
-        if len(table) > KERNEL_LIMIT:
+    if name == "texts":
+        return texts(table, features)
+    if name == "items":
+        return range(len(table))
+    if name == "embed":
+        return features.embed if callable(features.embed) else hashed
+    if name == "similarity" and name not in features.columns:
+        if len(table) > KERNEL_LIMIT and not grouped:
             what = f"{len(table)} items need a similarity of {len(table) ** 2 * 8 / 2**30:.0f} GiB"
-            raise UserError("select", what, "Use dpp, k_center or mmr, which need none.")
-        rows = np.asarray(embeddings(table, features), dtype=np.float64)
-        return rows @ rows.T
-    column = {"quality": features.quality, "labels": features.labels}.get(name) or ""
-    if not column and name not in ("quality", "labels") and name in table.columns:
-        column = name
-    if not column:
-        if required:
-            option = f"--{name}" if name in ("quality", "labels") else f"a column '{name}'"
-            raise UserError("select", f"this selector needs {name}", f"Give {option}.")
-        return None
-    return numbers(table, column) if name == "quality" else _column(table, column)
+            raise UserError("select", what, "Use dpp, k_center or mmr, which need none, or select within groups.")
+        return np.asarray(embeddings(table, features), dtype=np.float64)
+    column = features.columns.get(name) or ("" if name in ASKED or name not in table.columns else name)
+    if column:
+        values = _column(table, column)
+        return values if name in ANY_VALUE else numbers(values, column)
+    if required:
+        fix = {"quality": "Give --quality COLUMN.", "labels": "Give --column labels=COLUMN."}
+        raise UserError("select", f"this selector needs {name}", fix.get(name, f"Give a column '{name}'."))
+    return None
 
 
-def numbers(table: Table, column: str) -> NDArray[np.float64]:
-    """A column of numbers. Raises UserError naming the row that holds something else."""
-    values = _column(table, column)
-    found = np.empty(len(values))
+def numbers(values: Any, column: str) -> Any:
+    """A column of numbers (n,), or of lists of them as they are. Raises UserError naming the row of something else."""
+    if isinstance(values, np.ndarray):
+        return values
+    found: list[Any] = []
     for i, value in enumerate(values):
         try:
-            found[i] = math.nan if value is None else float(value)
+            found.append(_number(value))
         except (TypeError, ValueError):
             raise UserError(f"column {column}, row {i}", f"{value!r} is not a number") from None
-    return found
+    if not any(isinstance(value, list) for value in found):
+        return np.asarray(found, dtype=np.float64)
+    try:
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        return found
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_number(one) for one in value]
+    return math.nan if value is None or value == "" else float(value)
 
 
 def embeddings(table: Table, features: Features) -> Any:
     """Unit rows (n, d): a column of vectors ("column:NAME"), hashed n-grams ("hash"), or an encoder's."""
     if isinstance(features.embed, str) and features.embed.startswith("column:"):
-        vectors = _column(table, features.embed.removeprefix("column:"))
-        return vectors if isinstance(vectors, np.ndarray) else np.asarray(vectors, dtype=np.float64)
-    texts = [str(value) for value in _column(table, features.text or _text_column(table))]
-    return hashed(texts) if isinstance(features.embed, str) else np.asarray(features.embed(texts))
+        name = features.embed.removeprefix("column:")
+        vectors = _column(table, name)
+        return vectors if isinstance(vectors, np.ndarray) else vector_rows(vectors, name)
+    return features.embed(texts(table, features)) if callable(features.embed) else hashed(texts(table, features))
+
+
+def vector_rows(vectors: Sequence[Any], column: str) -> NDArray[np.float64]:
+    """Lists of numbers as (n, d). Raises UserError naming the row that has no vector, or one of another length."""
+    width = len(vectors[0]) if len(vectors) and isinstance(vectors[0], list) else 0
+    for i, vector in enumerate(vectors):
+        if not isinstance(vector, list) or len(vector) != width or not width:
+            what = f"holds {len(vector)} numbers, not {width}" if isinstance(vector, list) else "is no list of numbers"
+            raise UserError(f"column {column}, row {i}", what, "Give every row a vector of the same length.")
+    try:
+        return np.asarray(vectors, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"column {column}", "holds something else than numbers", "Give lists of numbers.") from None
+
+
+def texts(table: Table, features: Features) -> list[str]:
+    """The texts of all rows; a missing one is empty."""
+    column = features.columns.get("text") or features.columns.get("texts") or _text_column(table)
+    return ["" if value is None else str(value) for value in _column(table, column)]
 
 
 def hashed(texts: Iterable[str], *, dims: int = 512) -> NDArray[np.float32]:
@@ -229,7 +189,8 @@ def _text_column(table: Table) -> str:
         if name in table.columns:
             return name
     there = ", ".join(table.columns)
-    raise UserError("select", f"no column is known to hold texts (there are: {there})", "Name one with --text.")
+    what = f"no column is known to hold texts (there are: {there})"
+    raise UserError("select", what, "Name one with --column text=NAME.")
 
 
 def _column(table: Table, name: str) -> Any:
@@ -238,18 +199,57 @@ def _column(table: Table, name: str) -> Any:
     return table.column(name)
 
 
-def explain(selection: Selection, data: Mapping[str, Any]) -> list[str]:
-    """Why each pick: the selector's reason, its quality, and the nearest of the earlier picks where rows are known."""
-    rows = data.get("embeddings")
+def _hashable(value: Any) -> Hashable:
+    return value if isinstance(value, Hashable) else str(value)
+
+
+def included(given: str, table: Table, rows: Sequence[Mapping[str, Any]] | None = None) -> list[int]:
+    """The rows that a selection begins with: `rows` of another table, or numbers and ids as "3,17,q-9".
+
+    A row of an earlier selection is found by its `id` where both tables have one, else by its `row`. Raises UserError
+    for what is not in this table, or there twice.
+    """
+    if rows is None:
+        wanted: list[Any] = [part.strip() for part in given.split(",") if part.strip()]
+        by_id = "id" in table.columns and not all(part.isdigit() for part in wanted)
+    else:
+        by_id = "id" in table.columns and all("id" in row for row in rows)
+        key = "id" if by_id else "row"
+        wanted = [row.get(key) for row in rows]
+    places: dict[str, int] = {}
+    for i, value in enumerate(table.column("id") if by_id else range(len(table))):
+        if places.setdefault(str(value), i) != i and any(str(one) == str(value) for one in wanted):
+            raise UserError("--include", f"the id '{value}' is there twice", "Give row numbers.")
+    for one in wanted:
+        if str(one) not in places:
+            fix = did_you_mean(str(one), places) if by_id else "Give rows by number, or a file that select wrote."
+            raise UserError("--include", f"there is no row with {'id' if by_id else 'number'} {one}", fix)
+    return [places[str(one)] for one in wanted]
+
+
+def explain(picked: Picked) -> list[str]:
+    """Why each pick: its group, the selector's reason, its quality, and the nearest of the group's earlier picks."""
+    found, fields = picked.found, picked.fields
+    rows, quality = fields.get("embeddings"), fields.get("quality")
+    earlier: dict[Hashable, list[int]] = {}
     words = []
-    for place, index in enumerate(selection.indices):
-        parts = [selection.reasons[place]] if selection.reasons else []
-        if "quality" in data:
-            parts.append(f"quality {float(data['quality'][index]):.3g}")
-        if rows is not None and place:
-            earlier = np.asarray(rows[selection.indices[max(0, place - 2000) : place]])
-            cosine = earlier @ np.asarray(rows[index])
+    for place, index in enumerate(found.indices):
+        group = picked.groups[place] if picked.groups else ""
+        parts = [f"group {group}"] if picked.groups else []
+        parts += [found.reasons[place]] if found.reasons and found.reasons[place] else []
+        if quality is not None:
+            parts.append(f"quality {float(quality[index]):.3g}")
+        before = earlier.setdefault(group, [])[-2000:]
+        if rows is not None and before:
+            cosine = _cosines(rows, before, index)
             near = int(np.argmax(cosine))
-            parts.append(f"nearest pick {max(0, place - 2000) + near + 1} at cosine {float(cosine[near]):.2f}")
-        words.append(", ".join(parts) or "first")
+            parts.append(f"nearest pick is row {before[near]} at cosine {float(cosine[near]):.2f}")
+        earlier[group].append(index)
+        words.append(", ".join(parts))
     return words
+
+
+def _cosines(rows: Any, before: list[int], index: int) -> NDArray[np.floating]:
+    one, others = np.asarray(rows[index]), np.asarray(rows[before])
+    norms = np.linalg.norm(others, axis=1) * np.linalg.norm(one)
+    return np.asarray(others @ one / np.where(norms > 0, norms, 1))
