@@ -19,6 +19,7 @@ from polypath.engines.protocol import Row, SamplingParams
 from polypath.engines.tiny import build_gpt2
 from polypath.engines.transformers import TransformersPolicy
 from polypath.rollout.plan import build
+from polypath.tasks.environments.process import EnvironmentDied, ProcessEnvironment
 from polypath.tasks.environments.task import EnvironmentTask
 from polypath.tasks.verify import Failures
 
@@ -139,7 +140,9 @@ def test_a_simulator_that_dies_ends_one_episode(player: TransformersPolicy) -> N
     rows = batch.rollouts()
     assert [row.status == "error" for row in rows] == [False, True, False, False]
     assert math.isnan(rows[1].reward) and rows[1].correct is False and failures.count == 1
-    assert "environment tictactoe: its process ended (signal SIGKILL)" in rows[1].extra["error"]
+    seed = prompts[0][1].data["seed"]
+    assert rows[1].extra["error"] == f"environment tictactoe: its process ended (signal SIGKILL) (seed {seed})"
+    assert f"(seed {seed})" in failures.first
     assert all(math.isfinite(row.reward) for row in rows if row.status != "error")
     assert [prompt.text for _, prompt in prompts] == text
     credit = build_credit("grpo")(batch)  # who has no reward has no part in the comparison
@@ -198,3 +201,21 @@ def test_step_credit_reads_the_turns(player: TransformersPolicy, game: Environme
     for group, advantages in zip(batch.groups, credit.advantages, strict=True):
         for row, values in zip(group, advantages, strict=True):
             assert all(values[k] == 0 for k, put in enumerate(row.forced_mask or []) if put)
+
+
+def test_a_simulator_that_dies_at_an_opening_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = registry.get("task", "tictactoe")(isolate=True, workers=1)
+    world = task._take()
+    seed = world.games("train", 1)[0]
+    os.kill(world.pid, signal.SIGKILL)
+    task._give(world)
+    alone = registry.get("task", "tictactoe")()
+    assert task.opening(seed).text == alone.opening(seed).text and world.restarts == 1
+    task.close()
+
+    def dies(self: object, seed: int) -> None:
+        raise EnvironmentDied("environment tictactoe: its process ended (signal SIGKILL)")
+
+    monkeypatch.setattr(ProcessEnvironment, "reset", dies)
+    with pytest.raises(UserError, match=rf"game of seed {seed} cannot be opened .*SIGKILL"):
+        registry.get("task", "tictactoe")(isolate=True).opening(seed)

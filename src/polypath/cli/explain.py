@@ -54,4 +54,6 @@ def render(found: Findings) -> str:
     for each in found.diagnoses:
         tried = "\n".join(textwrap.indent(f"- {remedy}", "    ") for remedy in each.remedies)
         parts.append(f"{each.name} ({each.stage}): {each.meaning}\n  Evidence: {each.evidence}.\n  Try:\n{tried}")
+    if found.strategies is not None:
+        parts.append(textwrap.fill(found.strategies.sentence(), 100))
     return "\n\n".join(parts)

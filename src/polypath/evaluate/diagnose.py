@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from polypath.evaluate.pathologies import PATHOLOGIES, Pathology
+from polypath.evaluate.strategy_follow import StrategyFollow, strategy_follow
 from polypath.evaluate.trace import Trace
 
 
@@ -30,6 +31,7 @@ class Findings:
     diagnoses: list[Diagnosis]
     healthy: list[str]
     unknown: list[str]
+    strategies: StrategyFollow | None = None  # of the last steps' rollouts that were written in contexts
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -47,4 +49,5 @@ def diagnose(trace: Trace, pathologies: Sequence[Pathology] = PATHOLOGIES) -> Fi
             found.append(Diagnosis(each.name, each.meaning, evidence, each.stage, each.remedies))
         else:
             healthy.append(each.name)
-    return Findings(str(trace.path), len(trace.training), found, healthy, unknown)
+    followed = strategy_follow([row for group in trace.late for row in group])
+    return Findings(str(trace.path), len(trace.training), found, healthy, unknown, followed)

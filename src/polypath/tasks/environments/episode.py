@@ -128,7 +128,7 @@ class Episode:
         try:
             self.turn = call()
         except EnvironmentDied as error:
-            self.error, self.over = str(error), True
+            self.error, self.over = f"{error} (seed {self.seed})", True
             self.turn = Turn("", done=True)
             return
         self.over = self.turn.done

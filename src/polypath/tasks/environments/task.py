@@ -15,14 +15,15 @@ from polypath.core.registry import register
 from polypath.core.seeds import rng
 from polypath.tasks.environments import needs
 from polypath.tasks.environments.episode import Episode, Invalid, Rules
-from polypath.tasks.environments.process import ProcessEnvironment
-from polypath.tasks.environments.protocol import Environment
+from polypath.tasks.environments.process import EnvironmentDied, ProcessEnvironment
+from polypath.tasks.environments.protocol import Environment, Turn
 from polypath.tasks.protocol import Prompt, Score
 from polypath.tasks.splits import check_split, content_id
 
 C = TypeVar("C", bound=type)
 PLAN_REQUEST = "{prompt}\n\nBefore acting, write one short strategy. Do not act yet."
 PLAN_SHOWN = "{prompt}\n\nStrategy: {context}"
+OPENINGS = 3  # attempts at opening a game
 ASK = "Answer with one action and nothing else."
 
 
@@ -92,11 +93,12 @@ class EnvironmentTask:
         return Games(self, seeds[:n])
 
     def opening(self, seed: int) -> Prompt:
-        """The prompt of one game: what the policy is told, and what it sees first. Raises EnvironmentDied."""
+        """The prompt of one game: what the policy is told, and what it sees first.
+
+        A simulator that dies here is started again; raises UserError when it dies every time.
+        """
         if seed not in self._openings:
-            environment = self._take()
-            shown = self.rules.text(environment.reset(seed))
-            self._give(environment)
+            shown = self.rules.text(self._open(seed))
             text = f"{self.instructions}\n\n{shown}\n\n{ASK}" if self.chat and self.instructions else shown
             self._openings[seed] = Prompt(content_id(self._id, str(seed)), text, {"seed": seed})
         return self._openings[seed]
@@ -136,6 +138,20 @@ class EnvironmentTask:
             raise UserError("model", f"task '{self.name}' has no word-level vocabulary", "Name a model: {name: ...}")
         words: list[str] = kind(**self.knobs).vocabulary()
         return words
+
+    def _open(self, seed: int) -> Turn:
+        """The first turn of a game. A run has no group yet that could go on without it, so a death is tried again."""
+        died = ""
+        for _ in range(OPENINGS):
+            environment = self._take()
+            try:
+                return environment.reset(seed)
+            except EnvironmentDied as error:
+                died = str(error)
+            finally:
+                self._give(environment)
+        what = f"the game of seed {seed} cannot be opened ({died})"
+        raise UserError(f"task {self.name}", what, "Try the simulator alone, beginning with polypath doctor.")
 
     def _take(self) -> Environment:
         if self._idle:
