@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 from polypath.evaluate.compare import Comparison
-from polypath.evaluate.runs import compare_runs
+from polypath.evaluate.runs import compare_loaded, find_runs, load_run
+from polypath.evaluate.shift_share import ShiftShare, shift_of_runs
+from polypath.evaluate.stats import Estimate
 
 README = Path(__file__).parents[1] / "README.md"
 COLUMNS = {
@@ -42,16 +44,61 @@ def table(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
+def long_table(comparison: Comparison, shifts: dict[str, ShiftShare]) -> str:
+    """One row per arm: its means, then what it differs from the baseline by, bold where the interval excludes zero."""
+    base = comparison.baseline
+    shown = ("pass@1", "pass@64", "distinct")
+    head = [
+        "arm",
+        *(COLUMNS[name] for name in shown),
+        *(f"{COLUMNS[name]} less {base}'s" for name in shown),
+        "allocation",
+        "skill",
+        "tokens",
+    ]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for arm in sorted(comparison.arms, key=lambda a: (a != "start", a != base, -comparison.value(a, "distinct").value)):
+        cells = [f"{comparison.value(arm, name).value:.3f}" for name in shown]
+        if arm == base:
+            cells += [""] * 5
+        else:
+            negate = arm == "start"  # the comparison has baseline - start
+            pair = (base, arm) if negate else (arm, base)
+            differences = [comparison.difference(pair[0], n, baseline=pair[1]).bootstrap for n in shown]
+            estimates = [*differences, shifts[arm].allocation, shifts[arm].skill]
+            cells += [_signed(_negated(e) if negate else e) for e in estimates]
+        tokens = comparison.tokens.get(arm, 0.0)
+        cells.append(f"{tokens / comparison.tokens[base]:.3f}")
+        lines.append(f"| {arm} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _negated(estimate: Estimate) -> Estimate:
+    return Estimate(-estimate.value, -estimate.high, -estimate.low, estimate.n)
+
+
+def _signed(estimate: Estimate) -> str:
+    text = f"{estimate.value:+.3f} [{estimate.low:+.3f}, {estimate.high:+.3f}]"
+    return f"**{text}**" if estimate.excludes_zero else text
+
+
 def main() -> None:
     """Replace what stands between the markers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("study", type=Path)
     parser.add_argument("--page", type=Path, default=README)
     parser.add_argument("--marker", default="quickstart")
+    parser.add_argument("--branch-words", type=int, default=0, help="One long row per arm, split by the first N words.")
     options = parser.parse_args()
-    comparison = compare_runs([options.study], baseline="grpo")
+    runs = [load_run(path) for path in find_runs([options.study])]
+    comparison = compare_loaded(runs, baseline="grpo")
+    written = table(comparison)
+    if options.branch_words:
+        pairs = {d.arm if d.baseline == "grpo" else d.baseline: (d.arm, d.baseline) for d in comparison.differences}
+        shifts = {arm: shift_of_runs(runs, *pair, words=options.branch_words) for arm, pair in pairs.items()}
+        written = long_table(comparison, shifts)
     begin = f"<!-- results: {options.marker} -->"
-    block = f"{begin}\n{table(comparison)}\n<!-- end results -->"
+    block = f"{begin}\n{written}\n<!-- end results -->"
     text = options.page.read_text(encoding="utf-8")
     pattern = rf"{re.escape(begin)}.*?<!-- end results -->"
     options.page.write_text(re.sub(pattern, lambda _: block, text, flags=re.S), encoding="utf-8")

@@ -31,13 +31,6 @@ def test_the_quick_way_through_ascii_gives_the_same_tokens(text):
     assert f.tokens(text) == words._TOKEN.findall(text)
 
 
-@given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=12), st.integers(1, 6))
-def test_the_moving_ratio_counts_every_window(row, window):
-    windows = [row[i : i + window] for i in range(max(1, len(row) - window + 1))]
-    expected = np.mean([len(set(part)) / len(part) for part in windows])
-    assert f.moving_type_token_ratio(row, window=window) == pytest.approx(expected, abs=1e-12)
-
-
 @given(
     st.lists(st.lists(st.lists(st.sampled_from("abc"), max_size=9), min_size=3, max_size=3), max_size=4),
     st.sampled_from([range(1, 2), range(2, 5), range(1, 6), range(2, 7, 2)]),

@@ -110,9 +110,6 @@ def moving_type_token_ratio(words: Sequence[str], *, window: int = 25) -> float:
         return math.nan
     if len(words) <= window:
         return len(set(words)) / len(words)
-    windows = len(words) - window + 1
-    if windows <= 4:  # counting anew is quicker than keeping count
-        return sum(len(set(words[start : start + window])) for start in range(windows)) / (windows * window)
     counts = Counter(words[:window])
     shares = [len(counts)]
     for old, new in zip(words, words[window:], strict=False):
