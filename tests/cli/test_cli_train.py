@@ -146,3 +146,14 @@ def test_one_run_is_that_of_the_seed_which_the_recipe_names(invoke, monkeypatch,
     monkeypatch.setattr("polypath.train.run.run", lambda request, **_: seen.append(request.recipe.seed))
     assert invoke(SINGLE + text, *args).exit_code == ExitCode.DONE
     assert seen == [seed]
+
+
+def test_a_study_names_missing_models_once_and_starts_nothing(invoke, monkeypatch):
+    from polypath.train import study
+
+    monkeypatch.setattr(study, "_start", lambda *args: pytest.fail("a run was started"))
+    result = invoke("extends: corner_countdown\n")
+    assert result.exit_code == 2
+    assert [line.split(":")[0] for line in result.stderr.splitlines() if "no such directory" in line] == [
+        f"model 'runs/countdown-sft-{seed}/model'" for seed in (7, 8)
+    ]

@@ -116,10 +116,11 @@ def train_study(
     """All arms and seeds, then the paired comparison and the report of those that finished."""
     from polypath.core.environment import physical_cores
     from polypath.core.progress import Progress
-    from polypath.train.study import TICKS, failure, plan_study, run_study
+    from polypath.train.study import TICKS, check_models, failure, plan_study, run_study
 
     wanted = [arm.strip() for arm in arms.split(",") if arm.strip()]
     jobs = plan_study(name, overrides, output, seeds=seeds, arms=wanted)
+    check_models(jobs)
     say(f"{len(jobs)} runs in {relative(output)}, {workers or physical_cores()} at a time. Ctrl-C keeps what is done.")
     with RunLog(output), Progress(TICKS * len(jobs), Path(name).stem) as progress:
         failed = run_study(jobs, workers=workers or physical_cores(), resume=resume, progress=progress)

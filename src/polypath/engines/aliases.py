@@ -67,13 +67,24 @@ def resolve_model(name: str) -> Path | str:
         return shipped[name]
     if name in ALIASES:
         return _cached(name, ALIASES[name])
-    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
+    check_name(name)
+    return name
+
+
+def check_name(name: str) -> None:
+    """Refuse, without fetching anything, a name that is no directory, no alias and cannot be a hub id.
+
+    Raises UserError.
+    """
+    shipped = [path.name for path in SHIPPED.iterdir() if path.is_dir()] if SHIPPED.is_dir() else []
     known = [*ALIASES, *shipped]
+    if name in known or (name and Path(name).expanduser().is_dir()):
+        return
+    looks_local = name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name
     # A hub id without its owner is rare, and asking the hub for a slip of the pen takes a minute.
     slip = "/" not in name and nearest(name, known) is not None
     if looks_local or slip or not HUB_ID.fullmatch(name):
         raise UserError(f"model '{name}'", "there is no such directory", did_you_mean(name, known))
-    return name
 
 
 def on_disk(name: str) -> Path | None:

@@ -51,6 +51,11 @@ def log_ratio(logp: Tensor, logp_old: Tensor, mask: Tensor, level: Level) -> Ten
     return ratio - ratio.detach() + sequence.detach()
 
 
+def clipped_objective(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """min(rho A, clip(rho, 1 - low, 1 + high) A), elementwise: no gain from leaving the range (PPO)."""
+    return torch.minimum(ratio * advantages, ratio.clamp(1.0 - low, 1.0 + high) * advantages)
+
+
 @register("loss", "policy_clip", paper="arXiv:1707.06347")
 def policy_clip(
     logp: Tensor,
@@ -72,7 +77,7 @@ def policy_clip(
     """
     advantages = advantages if advantages.dim() == 2 else advantages[:, None]
     ratio = log_ratio(logp, logp_old, mask, level).exp()
-    objective = torch.minimum(ratio * advantages, ratio.clamp(1.0 - low, 1.0 + high) * advantages)
+    objective = clipped_objective(ratio, advantages, low, high)
     if dual_clip is not None:
         objective = torch.where(advantages < 0, torch.maximum(objective, dual_clip * advantages), objective)
     return -aggregate_sum(objective, mask, aggregate)

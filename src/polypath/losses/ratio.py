@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from polypath.core.registry import register
-from polypath.losses.policy import aggregate_sum, log_ratio
+from polypath.losses.policy import aggregate_sum, clipped_objective, log_ratio
 
 LARGEST_LOG_RATIO = 20.0  # e^20 is far beyond any ratio that still means something, and exp stays finite
 
@@ -64,7 +64,7 @@ def hacpo(
     """
     advantages = advantages if advantages.dim() == 2 else advantages[:, None]
     ratio = log_ratio(logp, logp_old, mask, "sequence").clamp(max=LARGEST_LOG_RATIO).exp()
-    objective = torch.minimum(ratio * advantages, ratio.clamp(1.0 - low, 1.0 + high) * advantages)
+    objective = clipped_objective(ratio, advantages, low, high)
     if foreign is not None:
         window = ratio.clamp(min(1.0 - delta + tighten * update, 1.0), 1.0)
         weighted = window * window.detach() ** alpha * advantages

@@ -228,9 +228,8 @@ def drawn_mask(rollout: Rollout) -> Tensor:
 
 def sampled_logp(rollout: Rollout) -> Tensor:
     """Log-probabilities of the ids when they were drawn (T,); NaN where another source or context makes them other."""
-    if rollout.logp_sampling is None or rollout.source or rollout.loss_context == "base":
-        return torch.full((len(rollout.ids),), torch.nan)
-    return torch.tensor(rollout.logp_sampling, dtype=torch.float32)
+    elsewhere = rollout.source or rollout.loss_context == "base"
+    return torch.full((len(rollout.ids),), torch.nan) if elsewhere else written_logp(rollout)
 
 
 def written_logp(rollout: Rollout) -> Tensor:

@@ -17,7 +17,8 @@ from polypath.core.files import atomic_write
 from polypath.core.progress import Progress
 from polypath.core.recipe import dump
 from polypath.core.rundir import RunDir
-from polypath.train.config import Recipe
+from polypath.engines.aliases import check_name
+from polypath.train.config import ModelConfig, Recipe, seeded_name
 from polypath.train.run import check_credit, load_recipe
 
 POLL_SECONDS = 0.5
@@ -34,6 +35,7 @@ class Job:
     seed: int
     recipe: str  # resolved when the study was planned, so that an edit meanwhile cannot make its runs differ
     output: Path
+    model: str = ""  # the name of the model that it starts from, empty for one from scratch
 
 
 def plan_study(
@@ -57,8 +59,21 @@ def plan_study(
                 continue
             given = (*overrides, *arm_overrides(changes), f"seed={seed}")
             resolved = replace(load_recipe(name, given), arms={}, seeds=[])
-            jobs.append(Job(arm, seed, dump(resolved), output / arm / f"seed-{seed}"))
+            model = seeded_name(resolved.model, seed) if isinstance(resolved.model, ModelConfig) else ""
+            jobs.append(Job(arm, seed, dump(resolved), output / arm / f"seed-{seed}", model))
     return jobs
+
+
+def check_models(jobs: Sequence[Job]) -> None:
+    """Refuse models that are not there, each once, before any run starts; runs that are done need theirs no more."""
+    errors = []
+    for name in dict.fromkeys(job.model for job in jobs if job.model and _share(job) < 1.0):
+        try:
+            check_name(name)
+        except UserError as error:
+            errors.append(error)
+    if errors:
+        raise UserErrors(errors)
 
 
 def check_arms(name: str, overrides: Sequence[str], recipe: Recipe) -> None:
